@@ -1,0 +1,175 @@
+"""Checks of what users hand in: each error names the argument and the row, task or column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["covariance", "finite_matrix", "finite_vector", "names", "one_of", "positive", "task_codes"]
+
+
+def one_of(value: Any, allowed: Iterable[Any], argument: str) -> None:
+    """Raise unless ``value`` is among ``allowed``."""
+    options = list(allowed)
+    if value not in options:
+        shown = ", ".join(repr(o) for o in options[:12]) + (", ..." if len(options) > 12 else "")
+        raise ValueError(f"{argument} has {value!r}, which is unknown. Choose from {shown}.")
+
+
+def positive(value: Any, argument: str) -> None:
+    """Raise unless ``value`` is a finite number above zero."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not (number and np.isfinite(value) and value > 0):
+        raise ValueError(f"{argument} is {value!r}. Give a finite number above 0.")
+
+
+def finite_matrix(
+    values: Any, argument: str, column_names: Sequence[str] | None, allow_missing: bool = False
+) -> np.ndarray:
+    """``values`` as an (n, m) float64 array, finite; with ``allow_missing`` NaN may stand in it."""
+    if hasattr(values, "toarray"):
+        values = values.toarray()
+    raw = values if isinstance(values, pd.DataFrame) else np.asarray(values)
+    if raw.ndim != 2:
+        raise ValueError(f"{argument} has {raw.ndim} dimension(s), shape {raw.shape}. Give a 2-D array.")
+    if 0 in raw.shape:
+        raise ValueError(f"{argument} is empty, shape {raw.shape}. Give at least one row and one column.")
+    try:
+        if not _holds_numbers(raw):
+            raise TypeError
+        matrix = np.array(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        column = _first_non_numeric_column(pd.DataFrame(raw))
+        name = column_names[column] if column_names is not None else column
+        raise ValueError(
+            f"{argument} column {name!r} holds values that are not numbers. "
+            "Encode it first, for instance with pandas.get_dummies."
+        ) from None
+    bad = np.isinf(matrix) if allow_missing else ~np.isfinite(matrix)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        name = repr(column_names[column]) if column_names is not None else str(column)
+        raise ValueError(
+            f"{argument} is {matrix[row, column]} in row {row}, column {name}. Drop the row or impute the value."
+        )
+    return matrix
+
+
+def _holds_numbers(raw: Any) -> bool:
+    # Strings that look like numbers, dates and complex values would otherwise be converted in silence.
+    kinds = {dtype.kind for dtype in raw.dtypes} if isinstance(raw, pd.DataFrame) else {raw.dtype.kind}
+    return kinds <= set("biufO")
+
+
+def _first_non_numeric_column(frame: pd.DataFrame) -> int:
+    for i in range(frame.shape[1]):
+        column = frame.iloc[:, i]
+        if column.dtype.kind not in "biuf" and not all(
+            isinstance(v, int | float | np.number) for v in column
+        ):
+            return i
+    return 0
+
+
+def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:
+    """``values`` as an (n_rows,) float64 array, finite."""
+    raw = np.asarray(values)
+    if raw.ndim == 2 and raw.shape[1] == 1:
+        raw = raw[:, 0]
+    if raw.ndim != 1:
+        raise ValueError(f"{argument} has shape {raw.shape}. Give a 1-D array, one value a row of X.")
+    if len(raw) != n_rows:
+        raise ValueError(f"{argument} has {len(raw)} rows and X has {n_rows}. Give both the same rows.")
+    return finite_matrix(raw[:, None], argument, [argument])[:, 0]
+
+
+def names(
+    values: Sequence[str] | None, argument: str, length: int | None = None, prefix: str = ""
+) -> tuple[str, ...]:
+    """Distinct, non-empty names; made from ``prefix`` and a number where none are given."""
+    if values is None:
+        assert length is not None
+        return tuple(f"{prefix}{i}" for i in range(length))
+    result = tuple(str(v) for v in values)
+    if length is not None and len(result) != length:
+        raise ValueError(f"{argument} has {len(result)} names for {length} columns. Give one a column.")
+    seen: set[str] = set()
+    for name in result:
+        if not name:
+            raise ValueError(f"{argument} holds an empty name. Give every entry a name.")
+        if name in seen:
+            raise ValueError(f"{argument} holds {name!r} twice. Names must be distinct.")
+        seen.add(name)
+    return result
+
+
+def task_codes(task: Any, n_rows: int, task_names: Sequence[str] | None) -> tuple[np.ndarray, Sequence[str]]:
+    """Integer codes 0 .. T-1 of each row's task, and the T names."""
+    if task is None:
+        if task_names is not None and len(task_names) != 1:
+            raise ValueError("task is missing but task_names names several tasks. Give the task of each row.")
+        return np.zeros(n_rows, dtype=np.int64), task_names or ["all"]
+    raw = np.asarray(task)
+    if raw.ndim != 1 or len(raw) != n_rows:
+        raise ValueError(f"task has shape {raw.shape} and X has {n_rows} rows. Give one task a row.")
+    if pd.isna(raw).any():
+        row = int(np.flatnonzero(pd.isna(raw))[0])
+        raise ValueError(f"task is missing in row {row}. Drop the row or name its task.")
+    if raw.dtype.kind == "f" and not (np.isfinite(raw) & (raw == np.round(raw))).all():
+        row = int(np.flatnonzero(~(np.isfinite(raw) & (raw == np.round(raw))))[0])
+        raise ValueError(f"task is {raw[row]} in row {row}. Tasks are names or whole numbers.")
+    if raw.dtype.kind in "iuf":
+        return _numeric_codes(raw.astype(np.int64), task_names)
+    labels = [str(v) for v in raw]
+    order = list(task_names) if task_names is not None else sorted(set(labels))
+    index = {name: i for i, name in enumerate(order)}
+    for row, label in enumerate(labels):
+        if label not in index:
+            raise ValueError(f"task is {label!r} in row {row}, which task_names does not hold. Add it.")
+    _no_empty_task(np.array([index[v] for v in labels]), order)
+    return np.array([index[v] for v in labels], dtype=np.int64), order
+
+
+def _numeric_codes(raw: np.ndarray, task_names: Sequence[str] | None) -> tuple[np.ndarray, Sequence[str]]:
+    if task_names is None:
+        labels, codes = np.unique(raw, return_inverse=True)
+        return codes.astype(np.int64), [f"task {v}" for v in labels]
+    bad = (raw < 0) | (raw >= len(task_names))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"task is {raw[row]} in row {row}, outside 0 .. {len(task_names) - 1}. "
+            "With task_names, numbers are positions in it."
+        )
+    _no_empty_task(raw, task_names)
+    return raw, task_names
+
+
+def _no_empty_task(codes: np.ndarray, task_names: Sequence[str]) -> None:
+    missing = np.setdiff1d(np.arange(len(task_names)), codes)
+    if len(missing):
+        raise ValueError(
+            f"task {task_names[int(missing[0])]!r} has no rows. Leave it out of task_names, "
+            "and predict it as a new task."
+        )
+
+
+def covariance(value: Any, argument: str, size: int | None = None) -> np.ndarray:
+    """``value`` as a symmetric positive definite float64 matrix."""
+    matrix = finite_matrix(value, argument, None)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{argument} has shape {matrix.shape}. Give a square matrix.")
+    if size is not None and len(matrix) != size:
+        raise ValueError(f"{argument} has shape {matrix.shape}, but the data need ({size}, {size}).")
+    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=1e-12 * np.abs(matrix).max()):
+        raise ValueError(f"{argument} is not symmetric. Give a covariance matrix.")
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if smallest <= 1e-14 * np.abs(matrix).max():
+        raise ValueError(
+            f"{argument} is not positive definite (smallest eigenvalue {smallest:.3g}). "
+            "Add a small multiple of the identity."
+        )
+    return (matrix + matrix.T) / 2

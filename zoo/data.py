@@ -1,0 +1,429 @@
+"""Multi-task data: ragged tasks in long form, with names.
+
+Notation used everywhere in the package: ``T`` tasks, ``N`` rows in all, ``N_t`` rows of task ``t``,
+``D`` features, ``P`` columns of a continuous task variable ``t``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from zoo.checks import finite_matrix, finite_vector, names, one_of, task_codes
+
+__all__ = ["MultiTaskData", "Transform"]
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Affine map from the user's scale to the standardised one, ``(value - mean) / scale``.
+
+    Parameters
+    ----------
+    x_mean, x_scale : (D,) float64
+        Location and scale of each feature; 0 and 1 where a feature was left alone.
+    y_mean, y_scale : float
+        Location and scale of the response; 0 and 1 for labels.
+    """
+
+    x_mean: np.ndarray
+    x_scale: np.ndarray
+    y_mean: float = 0.0
+    y_scale: float = 1.0
+
+    def apply_x(self, X: np.ndarray) -> np.ndarray:
+        """Features on the user's scale to the model's."""
+        return (X - self.x_mean) / self.x_scale
+
+    def apply_y(self, y: np.ndarray) -> np.ndarray:
+        """Responses on the user's scale to the model's."""
+        return (y - self.y_mean) / self.y_scale
+
+    def restore_y(self, y: np.ndarray) -> np.ndarray:
+        """Responses or predictions on the model's scale to the user's."""
+        return y * self.y_scale + self.y_mean
+
+
+@dataclass(frozen=True, eq=False)
+class MultiTaskData:
+    """Rows of many tasks, one below the other.
+
+    Build it with :meth:`from_frame`, :meth:`from_arrays` or :meth:`from_multilabel`.
+
+    Parameters
+    ----------
+    inputs : (n, D) float64
+        The distinct feature rows. Multi-label data share one input among many tasks: it is stored once.
+    row : (N,) int
+        Position in ``inputs`` of each observation.
+    y : (N,) float64
+        Response or label of each observation.
+    task : (N,) int
+        Task of each observation, ``0 .. T-1``.
+    task_names, feature_names : tuple of str
+        Names of the ``T`` tasks and ``D`` features.
+    t : (N, P) float64, optional
+        Continuous task variable (space, time), for varying-coefficient models.
+    transform : Transform, optional
+        What :meth:`standardize` did; predictions are returned on the user's scale with it.
+    """
+
+    inputs: np.ndarray
+    row: np.ndarray
+    y: np.ndarray
+    task: np.ndarray
+    task_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    t: np.ndarray | None = None
+    transform: Transform | None = None
+
+    # ---------------------------------------------------------------- constructors
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        task: Any = None,
+        t: Any = None,
+        task_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> MultiTaskData:
+        """Data from arrays in long form.
+
+        Parameters
+        ----------
+        X : (N, D) array_like of float
+            Features, one row an observation.
+        y : (N,) array_like of float, int or bool
+            Responses or labels.
+        task : (N,) array_like, optional
+            Task of each row: names, or integers 0 .. T-1 when ``task_names`` is given. Left out: one task.
+        t : (N, P) or (N,) array_like of float, optional
+            Continuous task variable.
+        task_names : sequence of T str, optional
+            Name of each task code. Default: ``"task <label>"`` for numbers, the labels themselves for strings.
+        feature_names : sequence of D str, optional
+            Default: the columns of a DataFrame ``X``, else ``"x0", "x1", ...``.
+
+        Raises
+        ------
+        ValueError
+            Names the argument and the first offending row, task or column.
+        """
+        if feature_names is None and isinstance(X, pd.DataFrame):
+            feature_names = [str(c) for c in X.columns]
+        inputs = finite_matrix(X, "X", feature_names)
+        y_ = finite_vector(y, "y", len(inputs))
+        codes, task_labels = task_codes(task, len(inputs), task_names)
+        return cls(
+            inputs=inputs,
+            row=np.arange(len(inputs)),
+            y=y_,
+            task=codes,
+            task_names=names(task_labels, "task_names"),
+            feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
+            t=None if t is None else _task_variable(t, len(inputs)),
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: pd.DataFrame,
+        y: str,
+        task: str | None = None,
+        features: Sequence[str] | None = None,
+        t: str | Sequence[str] | None = None,
+    ) -> MultiTaskData:
+        """Data from a table with one row an observation.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+        y, task : str
+            Columns with the response and the task. Task values become task names, in sorted order.
+        features : sequence of str, optional
+            Columns to use as features; default: every other column.
+        t : str or sequence of str, optional
+            Columns of a continuous task variable.
+        """
+        t_columns = [t] if isinstance(t, str) else list(t or [])
+        special = [c for c in (y, task) if c is not None] + t_columns
+        if features is None:
+            features = [c for c in df.columns if c not in special]
+        for column in [*special, *features]:
+            if column not in df.columns:
+                raise ValueError(
+                    f"df has no column {column!r}. Its columns are {', '.join(map(str, df.columns))}."
+                )
+        if not len(features):
+            raise ValueError("features is empty. Name at least one column of df.")
+        task_labels, task_values = None, None
+        if task is not None:
+            task_labels, task_values = _task_column(df[task])
+        return cls.from_arrays(
+            X=df[list(features)],
+            y=df[y],
+            task=task_values,
+            t=df[t_columns].to_numpy() if t_columns else None,
+            task_names=task_labels,
+            feature_names=[str(c) for c in features],
+        )
+
+    @classmethod
+    def from_multilabel(
+        cls,
+        X: Any,
+        Y: Any,
+        task_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> MultiTaskData:
+        """Data whose tasks share their inputs: column ``l`` of ``Y`` is the response of task ``l``.
+
+        Parameters
+        ----------
+        X : (n, D) array_like of float
+            Inputs, stored once whatever the number of tasks.
+        Y : (n, T) array_like of float, int or bool
+            Responses or labels; NaN marks a missing one.
+        task_names, feature_names : sequence of str, optional
+            Default: the columns of a DataFrame, else ``"task 0"`` ... and ``"x0"`` ...
+        """
+        if task_names is None and isinstance(Y, pd.DataFrame):
+            task_names = [str(c) for c in Y.columns]
+        if feature_names is None and isinstance(X, pd.DataFrame):
+            feature_names = [str(c) for c in X.columns]
+        inputs = finite_matrix(X, "X", feature_names)
+        Y_ = finite_matrix(Y, "Y", task_names, allow_missing=True)
+        if len(Y_) != len(inputs):
+            raise ValueError(f"Y has {len(Y_)} rows and X has {len(inputs)}. Give both the same rows.")
+        labels = names(task_names, "task_names", Y_.shape[1], prefix="task ")
+        observed = ~np.isnan(Y_)
+        if not observed.any(axis=0).all():
+            empty = labels[int(np.flatnonzero(~observed.any(axis=0))[0])]
+            raise ValueError(f"task {empty!r} has no observed label in Y. Drop that column.")
+        task, row = np.nonzero(observed.T)
+        return cls(
+            inputs=inputs,
+            row=row,
+            y=Y_[row, task],
+            task=task,
+            task_names=labels,
+            feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
+        )
+
+    # ---------------------------------------------------------------- views
+
+    @property
+    def X(self) -> np.ndarray:
+        """Features of each observation, (N, D)."""
+        if self.shares_inputs:
+            return self.inputs[self.row]
+        return self.inputs
+
+    @property
+    def shares_inputs(self) -> bool:
+        """Whether several observations (of different tasks) point to one row of ``inputs``."""
+        return len(self.inputs) != len(self.row) or not np.array_equal(self.row, np.arange(len(self.row)))
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, ``T``."""
+        return len(self.task_names)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, ``D``."""
+        return len(self.feature_names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of observations, ``N``."""
+        return len(self.y)
+
+    @property
+    def task_sizes(self) -> pd.Series:
+        """Rows of each task, ``N_t``, by name."""
+        return pd.Series(np.bincount(self.task, minlength=self.n_tasks), index=pd.Index(self.task_names))
+
+    def __repr__(self) -> str:
+        sizes = self.task_sizes
+        rows = f"{sizes.min()}-{sizes.max()} rows each" if self.n_rows else "no rows"
+        scaled = ", standardized" if self.transform is not None else ""
+        return (
+            f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
+            f"{self.n_features} features{scaled})"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """The data as a table: features, ``task`` and ``y``, on the model's scale."""
+        frame = pd.DataFrame(self.X, columns=list(self.feature_names))
+        frame["task"] = np.asarray(self.task_names, dtype=object)[self.task]
+        frame["y"] = self.y
+        return frame
+
+    # ---------------------------------------------------------------- new data from old
+
+    def take(self, rows: Any) -> MultiTaskData:
+        """The observations at these positions (integers or a boolean mask); tasks and names stay."""
+        index = np.arange(self.n_rows)[rows]
+        if self.shares_inputs:
+            used, row = np.unique(self.row[index], return_inverse=True)
+        else:
+            used, row = self.row[index], np.arange(len(index))
+        return replace(
+            self,
+            inputs=self.inputs[used],
+            row=row,
+            y=self.y[index],
+            task=self.task[index],
+            t=None if self.t is None else self.t[index],
+        )
+
+    def split(
+        self, test_size: float = 0.25, random_seed: int | np.random.Generator | None = None
+    ) -> tuple[MultiTaskData, MultiTaskData]:
+        """Training and test data, the test rows drawn at random inside each task.
+
+        Every task keeps at least one training row. Observations that share an input (multi-label data)
+        go to the same side, so no test input is seen in training.
+        """
+        if not 0 < test_size < 1:
+            raise ValueError(f"test_size is {test_size}. Give a fraction between 0 and 1.")
+        rng = np.random.default_rng(random_seed)
+        if self.shares_inputs:
+            chosen = rng.permutation(len(self.inputs))[: round(test_size * len(self.inputs))]
+            test = np.isin(self.row, chosen)
+        else:
+            test = np.zeros(self.n_rows, dtype=bool)
+            for rows in self.rows_by_task():
+                n_test = min(round(test_size * len(rows)), len(rows) - 1)
+                test[rng.permutation(rows)[: max(n_test, 0)]] = True
+        return self.take(~test), self.take(test)
+
+    def select_tasks(self, tasks: Sequence[str]) -> MultiTaskData:
+        """The data of these tasks only, in the order given."""
+        if not len(tasks):
+            raise ValueError("tasks is empty. Name at least one task.")
+        order = []
+        for name in tasks:
+            one_of(name, self.task_names, "tasks")
+            order.append(self.task_names.index(name))
+        kept = self.take(np.isin(self.task, order))
+        code = np.full(self.n_tasks, -1)
+        code[order] = np.arange(len(order))
+        return replace(kept, task=code[kept.task], task_names=names(list(tasks), "tasks"))
+
+    def standardize(self, y: bool | None = None) -> MultiTaskData:
+        """Data with features (and a real response) at mean 0 and standard deviation 1.
+
+        Constant columns, an intercept among them, are left as they are. ``y=None`` scales the response
+        unless it holds labels (two values). Predictions of a fit come back on the user's scale.
+        """
+        if self.transform is not None:
+            raise ValueError("the data are standardized already. Use them as they are.")
+        X = self.X
+        mean, scale = X.mean(axis=0), X.std(axis=0)
+        constant = scale <= 1e-12 * np.maximum(1.0, np.abs(mean))
+        mean, scale = np.where(constant, 0.0, mean), np.where(constant, 1.0, scale)
+        y_mean, y_scale = 0.0, 1.0
+        scale_y = len(np.unique(self.y)) > 2 if y is None else y
+        if scale_y:
+            y_mean, y_scale = float(self.y.mean()), float(self.y.std())
+            if y_scale == 0.0:
+                raise ValueError("y is constant. There is nothing to learn: check the response column.")
+        transform = Transform(mean, scale, y_mean, y_scale)
+        return replace(
+            self,
+            inputs=transform.apply_x(self.inputs),
+            y=transform.apply_y(self.y),
+            transform=transform,
+        )
+
+    def add_intercept(self, name: str = "intercept") -> MultiTaskData:
+        """Data with a last feature that is 1 everywhere."""
+        if name in self.feature_names:
+            raise ValueError(f"name {name!r} is a feature already. Choose another name.")
+        transform = self.transform
+        if transform is not None:
+            transform = replace(
+                transform, x_mean=np.append(transform.x_mean, 0.0), x_scale=np.append(transform.x_scale, 1.0)
+            )
+        return replace(
+            self,
+            inputs=np.column_stack([self.inputs, np.ones(len(self.inputs))]),
+            feature_names=(*self.feature_names, name),
+            transform=transform,
+        )
+
+    def original_y(self) -> np.ndarray:
+        """The response on the user's scale, (N,)."""
+        return self.y if self.transform is None else self.transform.restore_y(self.y)
+
+    def original_X(self) -> np.ndarray:
+        """The features on the user's scale, (N, D)."""
+        if self.transform is None:
+            return self.X
+        return self.X * self.transform.x_scale + self.transform.x_mean
+
+    def rows_by_task(self) -> list[np.ndarray]:
+        """Positions of each task's observations, in task order."""
+        order = np.argsort(self.task, kind="stable")
+        return np.split(order, np.cumsum(self.task_sizes.to_numpy())[:-1])
+
+    def require_rows_in_every_task(self) -> None:
+        """Raise where a task has no row: its coefficients could not be learned from it."""
+        sizes = self.task_sizes
+        if (sizes == 0).any():
+            empty = sizes.index[int(np.flatnonzero(sizes.to_numpy() == 0)[0])]
+            raise ValueError(
+                f"task {empty!r} has no rows. Leave it out with data.select_tasks(...), "
+                "and predict it as a new task."
+            )
+
+    def warn_about_single_class_tasks(self) -> None:
+        """Warn of tasks whose labels are all equal; raise when that is so in every task."""
+        low = np.full(self.n_tasks, np.inf)
+        high = np.full(self.n_tasks, -np.inf)
+        np.minimum.at(low, self.task, self.y)
+        np.maximum.at(high, self.task, self.y)
+        single = np.flatnonzero(low == high)
+        if len(single) == self.n_tasks:
+            raise ValueError("y has one class in every task. Check the label column.")
+        if len(single):
+            shown = ", ".join(repr(self.task_names[i]) for i in single[:5])
+            warnings.warn(
+                f"y has one class in {len(single)} of {self.n_tasks} tasks ({shown}). "
+                "They are fitted from the other tasks' information.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
+    """Task names and the code of each row; category order is kept where the column has one."""
+    if column.isna().any():
+        row = column.index[int(np.flatnonzero(column.isna().to_numpy())[0])]
+        raise ValueError(
+            f"task column {column.name!r} is missing in row {row}. Drop the row or name its task."
+        )
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        used = column.cat.remove_unused_categories()  # an unused category would be an empty task
+        return [str(c) for c in used.cat.categories], used.cat.codes.to_numpy()
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        column = column.astype(str)
+    codes, categories = pd.factorize(column, sort=True)
+    return [str(c) for c in categories], codes
+
+
+def _task_variable(t: Any, n_rows: int) -> np.ndarray:
+    values = np.asarray(t)
+    matrix = finite_matrix(values[:, None] if values.ndim == 1 else values, "t", None)
+    if len(matrix) != n_rows:
+        raise ValueError(f"t has {len(matrix)} rows and X has {n_rows}. Give both the same rows.")
+    return matrix

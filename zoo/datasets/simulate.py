@@ -1,0 +1,151 @@
+"""Simulated data, returned with the truth behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.checks import covariance, one_of
+from zoo.data import MultiTaskData
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["simulate_matrix_normal"]
+
+
+def simulate_matrix_normal(
+    n_tasks: int = 8,
+    n_features: int = 5,
+    n_per_task: int | Sequence[int] = 30,
+    loss: str = "epsilon_insensitive",
+    C: float = 1.0,
+    epsilon: float = 0.1,
+    margin: float = 1.0,
+    feature_cov: Any = None,
+    task_cov: Any = None,
+    intercept: bool = False,
+    random_seed: int | np.random.Generator | None = None,
+) -> tuple[MultiTaskData, xr.Dataset]:
+    r"""Simulate a multi-task model with matrix-normal coefficients.
+
+    Features are standard normal, and :math:`f = x^\top \eta_t` with :math:`\eta \sim
+    \mathrm{MN}(0, \text{feature\_cov}, \text{task\_cov})`. The response has the proper law of the loss:
+
+    - ``"epsilon_insensitive"``: density :math:`\propto \exp(-2C \max(0, |y - f| - \epsilon))`;
+    - ``"hinge"``: labels -1 and +1 with probabilities :math:`\propto \exp(-2C \max(0, m - y f))`, ``m`` the
+      margin.
+
+    Parameters
+    ----------
+    n_tasks : int
+        ``T``.
+    n_features : int
+        Random features; with ``intercept`` there is one more, and ``D`` counts it.
+    n_per_task : int or sequence of T int
+        Rows of each task.
+    loss : {"epsilon_insensitive", "hinge"}
+    C : float
+        Weight of the loss, above 0.
+    epsilon : float
+        Half width of the insensitive tube, 0 or more.
+    margin : float
+        Margin of the hinge, above 0.
+    feature_cov, task_cov : (D, D) and (T, T) array_like, optional
+        Covariances of the coefficients. Default: inverse-Wishart draws with ``dim + 3`` degrees of freedom
+        and the identity as mean.
+    intercept : bool
+        Append a feature that is 1 everywhere, named ``"intercept"``.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    data : MultiTaskData
+        Rows task by task.
+    truth : xarray.Dataset
+        ``coefficients`` (feature, task), ``feature_cov`` (feature, feature_bis) and ``task_cov``
+        (task, task_bis), with names as coordinates; attributes ``loss``, ``C``, ``epsilon``, ``margin``.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+    """
+    # PyMC comes with the likelihoods: imported here, so that loading a data set stays light.
+    from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
+    from zoo.likelihoods.hinge import Hinge
+
+    _check_count(n_tasks, "n_tasks")
+    _check_count(n_features, "n_features")
+    sizes = _task_sizes(n_per_task, n_tasks)
+    one_of(loss, ["epsilon_insensitive", "hinge"], "loss")
+    likelihoods = {
+        "hinge": Hinge(C=C, margin=margin),
+        "epsilon_insensitive": EpsilonInsensitive(C=C, epsilon=epsilon),
+    }
+    dim = n_features + bool(intercept)
+    rng = np.random.default_rng(random_seed)
+    row_cov = _covariance(feature_cov, "feature_cov", dim, rng)
+    column_cov = _covariance(task_cov, "task_cov", n_tasks, rng)
+    noise = rng.standard_normal((dim, n_tasks))
+    coefficients = np.linalg.cholesky(row_cov) @ noise @ np.linalg.cholesky(column_cov).T
+
+    task = np.repeat(np.arange(n_tasks), sizes)
+    X = rng.standard_normal((len(task), n_features))
+    feature_names = [f"x{i}" for i in range(n_features)]
+    if intercept:
+        X = np.column_stack([X, np.ones(len(X))])
+        feature_names.append("intercept")
+    f = np.einsum("nd,dn->n", X, coefficients[:, task])
+    y = likelihoods[loss].simulate(f, rng)
+    data = MultiTaskData.from_arrays(
+        X, y, task, task_names=[f"task {i}" for i in range(n_tasks)], feature_names=feature_names
+    )
+    truth = _truth(data, coefficients, row_cov, column_cov)
+    return data, truth.assign_attrs(loss=loss, C=C, epsilon=epsilon, margin=margin)
+
+
+def _check_count(value: Any, argument: str) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not (whole and value >= 1):
+        raise ValueError(f"{argument} is {value!r}. Give a whole number, 1 or more.")
+
+
+def _task_sizes(n_per_task: Any, n_tasks: int) -> np.ndarray:
+    if np.ndim(n_per_task) == 0:
+        _check_count(n_per_task, "n_per_task")
+        return np.full(n_tasks, n_per_task)
+    sizes = list(n_per_task)
+    if len(sizes) != n_tasks:
+        raise ValueError(f"n_per_task has {len(sizes)} entries for {n_tasks} tasks. Give one a task.")
+    for size in sizes:
+        _check_count(size, "n_per_task")
+    return np.array(sizes)
+
+
+def _covariance(given: Any, argument: str, dim: int, rng: np.random.Generator) -> np.ndarray:
+    if given is not None:
+        return covariance(given, argument, dim)
+    from scipy.stats import invwishart
+
+    # The mean is scale / (nu - dim - 1) = scale / 2.
+    draw = invwishart.rvs(df=dim + 3, scale=2.0 * np.eye(dim), random_state=rng)
+    return np.reshape(draw, (dim, dim))
+
+
+def _truth(
+    data: MultiTaskData, coefficients: np.ndarray, feature_cov: np.ndarray, task_cov: np.ndarray
+) -> xr.Dataset:
+    import xarray as xr
+
+    features, tasks = list(data.feature_names), list(data.task_names)
+    return xr.Dataset(
+        {
+            "coefficients": (("feature", "task"), coefficients),
+            "feature_cov": (("feature", "feature_bis"), feature_cov),
+            "task_cov": (("task", "task_bis"), task_cov),
+        },
+        coords={"feature": features, "task": tasks, "feature_bis": features, "task_bis": tasks},
+    )

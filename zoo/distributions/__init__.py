@@ -1,0 +1,1 @@
+"""Priors that PyMC does not have."""

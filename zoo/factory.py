@@ -1,0 +1,319 @@
+"""The contract of every model: a frozen description that builds a PyMC model and fits it."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+
+from zoo.checks import covariance, one_of
+from zoo.data import MultiTaskData
+from zoo.fit import Fit, to_datatree
+from zoo.inference.nuts import sample_nuts
+from zoo.likelihoods.base import Likelihood, label_values
+from zoo.model_data import ModelData
+
+__all__ = ["Method", "ModelFactory", "Run", "UnsupportedMethodError"]
+
+_HOOKS = ("priors", "latent", "likelihood", "observation")
+
+
+class UnsupportedMethodError(ValueError):
+    """An inference method that this factory, with these fields or overridden hooks, does not have."""
+
+
+class Method(NamedTuple):
+    """An inference method: its name and what it computes."""
+
+    name: str
+    computes: str
+
+
+class Run(NamedTuple):
+    """What every inference method is told."""
+
+    draws: int
+    tune: int
+    chains: int
+    random_seed: Any
+    progress: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFactory:
+    """An immutable description of a multi-task model.
+
+    Subclass it, or one of its subclasses, to make your own model. Override
+
+    ``coords(data)``
+        Names along every dim of the model.
+    ``priors(data)``
+        Adds the prior to the model; returns its variables by name. Names that start with an underscore are
+        auxiliary: they are sampled but left out of the posterior.
+    ``latent(data, priors)``
+        The function value ``f`` of every row, (N,).
+    ``likelihood(data, f)``
+        Adds the observed variable ``"y"``.
+    ``observation``
+        Property with the :class:`~zoo.likelihoods.base.Likelihood` that checks y and predicts.
+    ``new_task(posterior, names, rng)``
+        Posterior draws for tasks that were not in the data.
+
+    ``data`` in the hooks is a :class:`~zoo.model_data.ModelData`: the rows as PyMC data, so that the same hook
+    serves new rows. A subclass that overrides ``priors``, ``latent``, ``likelihood`` or ``observation`` keeps
+    ``method="nuts"``; a specialised engine is offered only where the hooks are those it was derived from.
+    """
+
+    paper: ClassVar[str] = ""
+    """Key of the paper the model comes from."""
+
+    constraints: ClassVar[dict[str, str]] = {}
+    """Constraint of each derived variable, for the requirements table."""
+
+    # ---------------------------------------------------------------- hooks
+
+    def coords(self, data: MultiTaskData) -> dict[str, Any]:
+        """Names along the dims of the model."""
+        return {
+            "task": list(data.task_names),
+            "task_bis": list(data.task_names),
+            "feature": list(data.feature_names),
+            "feature_bis": list(data.feature_names),
+            "obs": np.arange(data.n_rows),
+            **({} if data.t is None else {"t_column": np.arange(data.t.shape[1])}),
+        }
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Add the prior; return its variables by name."""
+        raise NotImplementedError(f"{type(self).__name__} must override the hook `priors`.")
+
+    def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
+        """Function value of every row, here linear in the features with ``priors["coefficients"]``."""
+        return data.linear(priors["coefficients"])
+
+    def likelihood(self, data: ModelData, f: Any) -> Any:
+        """Add the observed variable ``"y"``."""
+        model = pm.modelcontext(None)
+        parameters = {name: data.per_row(model[name]) for name in self.observation.parameters}
+        return self.observation.term(f, data.y, **parameters)
+
+    @property
+    def observation(self) -> Likelihood:
+        """The likelihood object: checks y, predicts."""
+        raise NotImplementedError(f"{type(self).__name__} must override the property `observation`.")
+
+    def new_task(
+        self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Posterior draws of the variables of unseen tasks, (chain, draw, ...) with the new tasks' dim.
+
+        The default serves models without a task dim, which hold for any task.
+        """
+        by_task = [str(v) for v in posterior.data_vars if "task" in posterior[v].dims]
+        if by_task:
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} does not say what {by_task[0]!r} is for a new task. "
+                "Override the hook `new_task`, or predict tasks of the data."
+            )
+        return {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
+
+    # ---------------------------------------------------------------- building
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Check the data against the fields; return the coded y. Raises ``ValueError`` naming the argument."""
+        if not isinstance(data, MultiTaskData):
+            raise TypeError(
+                f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
+            )
+        data.require_rows_in_every_task()
+        return self.observation.encode(data)
+
+    def build(self, data: MultiTaskData) -> pm.Model:
+        """The PyMC model of these data. Cheap: nothing is sampled and nothing is changed."""
+        return self.assemble(data, self.validate(data))[0]
+
+    def assemble(self, data: MultiTaskData, y: np.ndarray) -> tuple[pm.Model, Any]:
+        """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
+        with pm.Model(coords=self.coords(data)) as model:
+            view = ModelData.in_model(data, y)
+            priors = self.priors(view)
+            if not isinstance(priors, dict):
+                raise TypeError(
+                    f"the hook `priors` of {type(self).__name__} must return a dict of variables."
+                )
+            f = self.latent(view, priors)
+            self.likelihood(view, f)
+        if "y" not in model.named_vars:
+            raise ValueError(
+                f"the hook `likelihood` of {type(self).__name__} added no variable 'y'. "
+                'Name the observed variable "y".'
+            )
+        return model, f
+
+    def requirements(self, data: MultiTaskData) -> pd.DataFrame:
+        """What the model holds: a table of name, kind, shape, dims, constraint and prior."""
+        from zoo.requirements import requirements_table
+
+        return requirements_table(self.build(data), self.constraints)
+
+    def simulate(
+        self, data: MultiTaskData, random_seed: int | None = None
+    ) -> tuple[MultiTaskData, xr.Dataset]:
+        """Draw parameters from the prior and a response for the rows of ``data``; return data and truth.
+
+        Only the features and tasks of ``data`` are used. A pseudo-likelihood is drawn from in its normalised
+        form.
+        """
+        from dataclasses import replace
+
+        coded = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
+        model, _ = self.assemble(data, coded)
+        wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]
+        values = pm.draw([model[name] for name in [*wanted, "y"]], random_seed=random_seed)
+        dims = model.named_vars_to_dims
+        truth = xr.Dataset(
+            {
+                n: (dims.get(n, [f"{n}_dim_{i}" for i in range(np.ndim(v))]), v)
+                for n, v in zip(wanted, values, strict=False)
+            },
+            coords={k: list(v) for k, v in model.coords.items() if k != "obs" and v is not None},
+        )
+        return replace(data, y=np.asarray(values[-1], dtype=np.float64)), truth
+
+    # ---------------------------------------------------------------- fitting
+
+    def _methods(self) -> list[Method]:
+        """Inference methods of this class with these fields, best first; ``nuts`` serves every model."""
+        return [Method("nuts", "draws from the exact posterior by the no-U-turn sampler (nutpie)")]
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """Inference methods available here, best first, and what each computes."""
+        return {m.name: m.computes for m in self._methods() if not self._overridden_hooks(m.name)}
+
+    def _overridden_hooks(self, method: str) -> list[str]:
+        """Hooks that a subclass changed below the class that the method's engine was derived for."""
+        if method == "nuts":
+            return []
+        engine = f"_fit_{method}"
+        owner = next(cls for cls in type(self).__mro__ if engine in vars(cls))
+        return [
+            hook
+            for hook in _HOOKS
+            if inspect.getattr_static(type(self), hook) is not inspect.getattr_static(owner, hook)
+        ]
+
+    def _engine(self, method: str | None) -> str:
+        available = self.methods
+        if method is None:
+            return next(iter(available))
+        known = [m.name for m in self._methods()]
+        if method not in known:
+            raise UnsupportedMethodError(
+                f"method {method!r} is unknown to {type(self).__name__}. Choose from {', '.join(known)}."
+            )
+        if method not in available:
+            hooks = ", ".join(f"`{hook}`" for hook in self._overridden_hooks(method))
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} overrides the hook {hooks}, and method {method!r} was derived for the "
+                'original. Use method="nuts".'
+            )
+        return method
+
+    def fit(
+        self,
+        data: MultiTaskData,
+        method: str | None = None,
+        draws: int = 1000,
+        tune: int = 1000,
+        chains: int = 4,
+        random_seed: int | None = None,
+        progress: bool = True,
+        checkpoint: Any = None,
+        **method_options: Any,
+    ) -> Fit:
+        """Infer the posterior.
+
+        Parameters
+        ----------
+        data : MultiTaskData
+        method : str, optional
+            One of ``factory.methods``; default the first.
+        draws, tune, chains : int
+            Kept draws and warm-up of each chain, number of chains.
+        random_seed : int, optional
+            Same seed, same draws (specialised engines: bit for bit, whatever the number of cores).
+        progress : bool
+            Show a progress bar.
+        checkpoint : path, optional
+            Not supported yet by any method: raises if given.
+        **method_options
+            Options of the method, for instance ``cores``; an unknown one raises with the list.
+
+        Returns
+        -------
+        Fit
+        """
+        name = self._engine(method)
+        for argument, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{argument} is {value!r}. Give a whole number of at least {least}.")
+        if checkpoint is not None:
+            raise UnsupportedMethodError(
+                f"method {name!r} cannot write a checkpoint yet. Leave `checkpoint` out and save the fit."
+            )
+        engine = getattr(self, f"_fit_{name}")
+        options = [p for p in inspect.signature(engine).parameters if p not in ("data", "y", "run")]
+        for option in method_options:
+            one_of(option, options, f"the options of method {name!r}")
+        y = self.validate(data)
+        run = Run(int(draws), int(tune), int(chains), random_seed, progress)
+        if progress and self.observation.labels:
+            negative, positive = label_values(data.y)
+            if negative == 0.0:
+                print(f"labels {negative:g}/{positive:g} read as -1/+1")
+        posterior, stats = engine(data, y, run, **method_options)
+        idata = to_datatree(self, data, y, posterior, stats, name, random_seed)
+        return Fit(factory=self, data=data, idata=idata, method=name)
+
+    def _fit_nuts(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        cores: int | None = None,
+        nuts: dict[str, Any] | None = None,
+    ) -> tuple[Any, Any]:
+        model, _ = self.assemble(data, y)
+        return sample_nuts(model, cores=cores, nuts=nuts, **run._asdict())
+
+    # ---------------------------------------------------------------- spec
+
+    def to_spec(self) -> dict[str, Any]:
+        """The description as JSON-ready data: class name and fields."""
+        return {
+            "factory": type(self).__name__,
+            "fields": {f.name: getattr(self, f.name) for f in fields(self)},
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any]) -> ModelFactory:
+        """The factory that :meth:`to_spec` described."""
+        known = {f.name for f in fields(cls)}
+        for name in spec["fields"]:
+            one_of(name, known, f"the fields of {cls.__name__}")
+        return cls(**spec["fields"])
+
+    def _freeze_covariance(self, field: str, words: tuple[str, ...]) -> None:
+        """Turn a covariance field into one of ``words`` or a tuple of rows, so that specs compare and print."""
+        value = getattr(self, field)
+        if isinstance(value, str):
+            one_of(value, words, field)
+            return
+        matrix = covariance(value, field)
+        object.__setattr__(self, field, tuple(tuple(float(v) for v in row) for row in matrix))

@@ -1,0 +1,55 @@
+"""NUTS on any PyMC model, through nutpie."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+__all__ = ["sample_nuts"]
+
+
+def sample_nuts(
+    model: pm.Model,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+    random_seed: int | np.random.SeedSequence | None,
+    cores: int | None,
+    progress: bool,
+    nuts: dict[str, Any] | None,
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Posterior and sample statistics of ``model``, auxiliary variables (leading underscore) left out.
+
+    ``nuts`` holds sampler options such as ``target_accept``. Random numbers are seeded, but compiled gradients
+    may differ in the last bit between machines and between a cold and a warm compilation cache.
+    """
+    if isinstance(random_seed, np.random.SeedSequence):
+        random_seed = int(random_seed.generate_state(1)[0])
+    tree = pm.sample(
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        cores=cores,
+        random_seed=random_seed,
+        nuts_sampler="nutpie",
+        progressbar=progress,
+        compute_convergence_checks=False,
+        model=model,
+        nuts=nuts or {},
+    )
+    posterior = tree["posterior"].to_dataset()
+    hidden = [name for name in posterior.data_vars if str(name).startswith("_")]
+    stats = tree["sample_stats"].to_dataset()
+    # Text and per-divergence columns of the sampler cannot be written to NetCDF.
+    text = [name for name in stats.data_vars if stats[name].dtype == object]
+    divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
+    if divergences:
+        logging.getLogger("zoo").warning(
+            "%d divergent transitions after warm-up: pass nuts={'target_accept': 0.95}.", divergences
+        )
+    return posterior.drop_vars(hidden), stats.drop_vars(text)

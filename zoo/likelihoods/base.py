@@ -1,0 +1,75 @@
+"""What every likelihood knows; the seam between a prior on functions and a kind of response."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from zoo.data import MultiTaskData
+
+__all__ = ["Augmentation", "Likelihood", "encode_labels", "label_values"]
+
+
+class Augmentation(NamedTuple):
+    """Compiled draw of the weights and linear terms that make a likelihood Gaussian in f.
+
+    ``draw(rng, f, y, parameters, w, v)`` writes, for every row, ``w`` and ``v`` with
+    ``log p(y, augmentation | f) = -w f^2 / 2 + v f + const``.
+    """
+
+    draw: Callable[..., None]
+    parameters: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likelihood(ABC):
+    """Response given the latent function value ``f`` of its row."""
+
+    labels: ClassVar[bool] = False
+    """Whether y holds two classes, coded -1 and +1 inside the models."""
+
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Names of the model's variables that the density needs beside f, for instance ``noise``."""
+
+    @abstractmethod
+    def encode(self, data: MultiTaskData) -> np.ndarray:
+        """Checked and coded y, (N,); raises with the first offending row."""
+
+    @abstractmethod
+    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
+        """Add the observed variable ``"y"`` (dims ``obs``) to the PyMC model on the context stack.
+
+        ``parameters`` holds one value a row for each name in ``self.parameters``.
+        """
+
+    def augmentation(self) -> Augmentation | None:
+        """The augmentation that makes the likelihood Gaussian in f, or None if it has none."""
+        return None
+
+    def probability(self, f: np.ndarray) -> np.ndarray:
+        """Probability of the positive class at ``f``; only for labels."""
+        raise TypeError(f"{type(self).__name__} is for real responses. It has no class probability.")
+
+
+def label_values(y: np.ndarray) -> tuple[float, float]:
+    """The user's (negative, positive) label values: (-1, 1) or (0, 1)."""
+    return (-1.0, 1.0) if np.any(y == -1.0) else (0.0, 1.0)
+
+
+def encode_labels(data: MultiTaskData) -> np.ndarray:
+    """Labels -1/+1 from -1/+1, 0/1 or bool; raises on anything else or on one class in all tasks."""
+    negative, positive = label_values(data.y)
+    bad = ~np.isin(data.y, (negative, positive))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        where = f"row {row} (task {data.task_names[data.task[row]]!r})"
+        raise ValueError(
+            f"y is {data.y[row]:g} in {where}, but labels must be -1/+1 or 0/1. "
+            "Recode y, or choose a likelihood for real responses."
+        )
+    data.warn_about_single_class_tasks()
+    return np.where(data.y == positive, 1.0, -1.0)

@@ -1,0 +1,1 @@
+"""Factories, one module a paper."""

@@ -1,0 +1,143 @@
+"""The two yardsticks: every task alone, and all tasks as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from zoo.checks import one_of, positive
+from zoo.data import MultiTaskData
+from zoo.factory import Method, ModelFactory, Run
+from zoo.inference.conjugate import NOISE_RATE, NOISE_SHAPE, linear_regression_draws
+from zoo.inference.laplace import logistic_regression_draws
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.logistic import Logistic
+from zoo.model_data import ModelData
+
+__all__ = ["IndependentTasks", "PooledTasks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Regression(ModelFactory):
+    """Bayesian linear or logistic regression, one for each group of rows."""
+
+    paper: ClassVar[str] = "yardstick"
+    constraints: ClassVar[dict[str, str]] = {"noise": "> 0"}
+    by_task: ClassVar[bool]
+
+    response: str = "normal"
+    prior_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        one_of(self.response, ("normal", "logistic"), "response")
+        positive(self.prior_scale, "prior_scale")
+
+    @property
+    def observation(self) -> Likelihood:
+        """Gaussian or logistic likelihood."""
+        return Gaussian() if self.response == "normal" else Logistic()
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Coefficients with a learned scale; for real responses in units of the noise."""
+        task = ("task",) if self.by_task else ()
+        tau = pm.HalfNormal("shrinkage", self.prior_scale, dims=task)
+        scale = tau
+        if self.response == "normal":
+            variance = pm.InverseGamma("_noise_variance", NOISE_SHAPE, NOISE_RATE, dims=task)
+            scale = tau * pm.Deterministic("noise", variance**0.5, dims=task)
+        white = pm.Normal("_coefficients", dims=("feature", *task))
+        return {"coefficients": pm.Deterministic("coefficients", white * scale, dims=("feature", *task))}
+
+    def _methods(self) -> list[Method]:
+        best = (
+            Method(
+                "exact", "independent draws from the exact posterior (conjugate, given a grid for one scale)"
+            )
+            if self.response == "normal"
+            else Method("laplace", "approximation: Gaussian at the mode, prior scale by its evidence")
+        )
+        return [best, *super()._methods()]
+
+    def _fit_exact(
+        self, data: MultiTaskData, y: np.ndarray, run: Run
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        names = ("coefficients", "noise", "shrinkage")
+        return self._draw_chains(data, y, run, names, linear_regression_draws)
+
+    def _fit_laplace(
+        self, data: MultiTaskData, y: np.ndarray, run: Run
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        def draws(X, y, n_draws, scale, rng):
+            w, tau = logistic_regression_draws(X, y, n_draws, scale, rng)
+            return w, np.full(n_draws, tau)
+
+        return self._draw_chains(data, y, run, ("coefficients", "shrinkage"), draws)
+
+    def _draw_chains(
+        self, data: MultiTaskData, y: np.ndarray, run: Run, names: tuple[str, ...], draws: Any
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Independent draws of every group, dealt out to the chains."""
+        rng = np.random.default_rng(run.random_seed)
+        X = data.X
+        groups = data.rows_by_task() if self.by_task else [np.arange(data.n_rows)]
+        total = run.chains * run.draws
+        parts = [draws(X[rows], y[rows], total, self.prior_scale, rng) for rows in groups]
+        posterior = {}
+        for name, values in zip(names, zip(*parts, strict=True), strict=True):
+            stacked = np.stack(values, axis=-1) if self.by_task else values[0]
+            posterior[name] = stacked.reshape(run.chains, run.draws, *stacked.shape[1:])
+        return posterior, {"independent": np.ones((run.chains, run.draws), dtype=bool)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledTasks(_Regression):
+    """One Bayesian regression for all tasks together.
+
+    ``coefficients ~ N(0, noise^2 shrinkage^2 I)`` (``N(0, shrinkage^2 I)`` for labels), with
+    ``shrinkage ~ HalfNormal(prior_scale)`` and ``noise^2 ~ InverseGamma(2, 1)``. Standardize the data first.
+
+    Parameters
+    ----------
+    response : {"normal", "logistic"}
+        Real responses or labels (-1/+1, 0/1 or bool).
+    prior_scale : float
+        Scale of the half-normal prior of ``shrinkage``.
+    """
+
+    by_task: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentTasks(_Regression):
+    """A Bayesian regression for each task alone: nothing is shared.
+
+    The model of :class:`PooledTasks` with its own ``coefficients``, ``noise`` and ``shrinkage`` for each task.
+
+    Parameters
+    ----------
+    response : {"normal", "logistic"}
+        Real responses or labels (-1/+1, 0/1 or bool).
+    prior_scale : float
+        Scale of the half-normal prior of ``shrinkage``.
+    """
+
+    by_task: ClassVar[bool] = True
+
+    def new_task(
+        self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Draws from the prior: tasks that share nothing tell nothing of a new one."""
+        size = (posterior.sizes["chain"], posterior.sizes["draw"], len(names))
+        shrinkage = np.abs(rng.normal(scale=self.prior_scale, size=size))
+        scale = shrinkage
+        draws = {"shrinkage": shrinkage}
+        if self.response == "normal":
+            draws["noise"] = np.sqrt(NOISE_RATE / rng.gamma(NOISE_SHAPE, size=size))
+            scale = shrinkage * draws["noise"]
+        white = rng.standard_normal((*size[:2], posterior.sizes["feature"], size[2]))
+        return {**draws, "coefficients": white * scale[:, :, None]}

@@ -1,0 +1,42 @@
+"""The list of factories. A new model adds one line here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pandas as pd
+
+from zoo.checks import one_of
+from zoo.factory import ModelFactory
+
+__all__ = ["FACTORIES", "get_factory", "list_models"]
+
+FACTORIES = {
+    "MaxMargin": "zoo.models.max_margin",
+    "IndependentTasks": "zoo.models.baselines",
+    "PooledTasks": "zoo.models.baselines",
+}
+
+
+def get_factory(name: str) -> type[ModelFactory]:
+    """The factory class of this name."""
+    if name not in FACTORIES:
+        one_of(name, FACTORIES, "the list of models (zoo.load takes factory= for one of your own)")
+    factory: type[ModelFactory] = getattr(import_module(FACTORIES[name]), name)
+    return factory
+
+
+def list_models() -> pd.DataFrame:
+    """Name, paper, methods and one-line description of every factory."""
+    rows = []
+    for name in FACTORIES:
+        factory = get_factory(name)
+        rows.append(
+            {
+                "model": name,
+                "paper": factory.paper,
+                "methods": ", ".join(factory().methods),
+                "description": (factory.__doc__ or "").strip().splitlines()[0],
+            }
+        )
+    return pd.DataFrame(rows).set_index("model")

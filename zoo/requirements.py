@@ -1,0 +1,49 @@
+"""The requirements table: what a model holds, before anything runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+
+__all__ = ["requirements_table"]
+
+
+def requirements_table(model: pm.Model, constraints: dict[str, str]) -> pd.DataFrame:
+    """Name, kind, shape, dims, constraint and prior of every variable of ``model``.
+
+    Read off the model itself, so that a subclass's variables stand in it too. ``constraints`` names those of
+    derived variables, which the model does not record.
+    """
+    rows = []
+    derived = {variable.name for variable in model.deterministics}
+    for variable in [*model.free_RVs, *model.deterministics, *model.observed_RVs]:
+        name = variable.name
+        observed = variable in model.observed_RVs
+        rows.append(
+            {
+                "name": name,
+                "kind": "observed" if observed else "derived" if name in derived else "free",
+                "shape": tuple(int(n) for n in np.atleast_1d(variable.shape.eval())) if variable.ndim else (),
+                "dims": ", ".join(map(str, model.named_vars_to_dims.get(name, ()))),
+                "constraint": constraints.get(name) or _constraint(model, variable),
+                "prior": "" if name in derived else _law(variable),
+            }
+        )
+    return pd.DataFrame(rows).set_index("name")
+
+
+def _constraint(model: pm.Model, variable: object) -> str:
+    transform = model.rvs_to_transforms.get(variable)
+    name = type(transform).__name__
+    return {
+        "NoneType": "",
+        "LogTransform": "> 0",
+        "LogOddsTransform": "in (0, 1)",
+        "Interval": "bounded",
+    }.get(name, name)
+
+
+def _law(variable: object) -> str:
+    op = variable.owner.op  # type: ignore[attr-defined]
+    return str(getattr(op, "_print_name", (type(op).__name__,))[0])

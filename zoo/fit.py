@@ -394,23 +394,35 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         raise ValueError(
             f"path {str(source)!r} has schema version {version}, this zoo reads {SCHEMA_VERSION}. Fit the model again."
         )
-    spec = json.loads(tree.attrs["zoo_spec"])
+    spec = _json_attribute(tree, "zoo_spec", source)
+    if (
+        not isinstance(spec, dict)
+        or set(spec) != {"factory", "fields"}
+        or not isinstance(spec["fields"], dict)
+    ):
+        raise ValueError(f"path {str(source)!r} has a damaged zoo_spec. Fit the model again.")
     cls = factory or get_factory(spec["factory"])
     if cls.__name__ != spec["factory"]:
         raise ValueError(
             f"path {str(source)!r} holds a fit of {spec['factory']}, not of {cls.__name__}. Pass that class."
         )
     method = tree.attrs["zoo_method"]
-    data = _data_from_tree(tree)
+    data = _data_from_tree(tree, _json_attribute(tree, "zoo_transform", source))
     for name in _ATTRIBUTES:
         del tree.attrs[name]
     return Fit(factory=cls.from_spec(spec), data=data, idata=tree, method=method)
 
 
-def _data_from_tree(tree: xr.DataTree) -> MultiTaskData:
+def _json_attribute(tree: xr.DataTree, name: str, source: Path) -> Any:
+    try:
+        return json.loads(tree.attrs[name])
+    except (TypeError, ValueError):
+        raise ValueError(f"path {str(source)!r} has a damaged {name}. Fit the model again.") from None
+
+
+def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTaskData:
     constant = tree["constant_data"]
     inputs = constant["X"].to_numpy()
-    saved = json.loads(tree.attrs["zoo_transform"])
     transform = None
     if saved is not None:
         transform = Transform(

@@ -52,19 +52,17 @@ def _compile(
 ) -> tuple[Any, list[str]]:
     model, f = factory.assemble(rows, rows.y)
     outputs = [f, model["y"]]
-    # A variable computed from others of the posterior is not replaced by its own draws alone: only those that
-    # the outputs reach first matter, and clone_replace cuts the graph there.
-    needed = [name for name in available if name in model.named_vars and model[name] in ancestors(outputs)]
-    inputs = {name: model[name].type(f"{name}_draw") for name in needed}
-    replaced = clone_replace(outputs, {model[name]: value for name, value in inputs.items()})
-    reached = set(ancestors(replaced))
-    inputs = {name: value for name, value in inputs.items() if value in reached}
-    hidden = [v.name for v in model.free_RVs if v in reached]
+    drawn = [model[name] for name in available if name in model.named_vars]
+    # The graph is cut where it first meets a variable that the posterior holds.
+    reached = set(ancestors(outputs, blockers=drawn))
+    hidden = [v.name for v in model.free_RVs if v in reached and v not in drawn]
     if hidden:
         raise ValueError(
             f"prediction needs {hidden[0]!r}, which the posterior does not hold. "
             "Take the leading underscore from its name, or pass it on through a pm.Deterministic."
         )
+    inputs = {v.name: v.type(f"{v.name}_draw") for v in drawn if v in reached}
+    replaced = clone_replace(outputs, {model[name]: value for name, value in inputs.items()})
     function = pm.pytensorf.compile(
         list(inputs.values()), replaced, mode=Mode("py", "fast_compile"), random_seed=seed
     )

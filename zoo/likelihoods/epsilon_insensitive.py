@@ -2,6 +2,7 @@ r"""Epsilon-insensitive pseudo-likelihood of Li, Zhu & Chen (2014), section 5.""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from zoo.inference.draws import inverse_gaussian
 from zoo.likelihoods.base import Augmentation, Likelihood
 
 __all__ = ["EpsilonInsensitive"]
+
+_log = logging.getLogger("zoo")
 
 
 @njit(cache=True, nogil=True)
@@ -75,7 +78,14 @@ class EpsilonInsensitive(Likelihood):
             positive(self.epsilon, "epsilon")
 
     def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Y as it is."""
+        """Return y as it is; log a line where its scale makes C mean something else than it seems."""
+        spread = float(np.std(data.y))
+        if data.transform is None and not 0.2 < spread < 5.0:
+            _log.warning(
+                "y has standard deviation %.3g, and C and epsilon are in its units: "
+                "data.standardize() puts it at 1 (predictions come back on your scale).",
+                spread,
+            )
         return data.y
 
     def term(self, f: Any, y: Any, **parameters: Any) -> Any:

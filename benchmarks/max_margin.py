@@ -1,0 +1,109 @@
+"""Gibbs and nutpie on one max-margin posterior: School split 1, both covariances learned, one run.
+
+    ZOO_DATA=... python benchmarks/max_margin.py [--draws 3000] [--tune 500] [--nutpie-minutes 10]
+
+Prints a Markdown table: seconds of sampling (compilation apart), sweeps or gradients aside, bulk effective sample
+size per second over all coefficients, log|feature_cov| and log|task_cov|, and the worst R-hat among them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+
+import numpy as np
+import nutpie
+import xarray as xr
+from arviz_stats.base import array_stats
+
+import zoo
+
+
+def quantities(posterior: xr.Dataset) -> np.ndarray:
+    """All coefficients and both log determinants, (chain, draw, quantity)."""
+    eta = posterior["coefficients"].to_numpy()
+    parts = [eta.reshape(*eta.shape[:2], -1)]
+    for name in ("feature_cov", "task_cov"):
+        parts.append(np.linalg.slogdet(posterior[name].to_numpy())[1][..., None])
+    return np.concatenate(parts, axis=2)
+
+
+def row(name: str, posterior: xr.Dataset, seconds: float, compile_seconds: float) -> str:
+    """One line of the table."""
+    values = quantities(posterior)
+    chains, draws, n = values.shape
+    ess = np.array([array_stats.ess(values[:, :, i], chain_axis=0, draw_axis=1) for i in range(n)])
+    rhat = np.array([array_stats.rhat(values[:, :, i], chain_axis=0, draw_axis=1) for i in range(n)])
+    per_second = ess / seconds
+    return (
+        f"| {name} | {chains} x {draws} | {compile_seconds:.0f} | {seconds:.0f} | {per_second[:-2].min():.3g} "
+        f"| {np.median(per_second[:-2]):.3g} | {per_second[-2]:.3g} | {per_second[-1]:.3g} "
+        f"| {rhat.max():.3f} |"
+    )
+
+
+def gibbs(model: zoo.MaxMargin, data: zoo.MultiTaskData, args: argparse.Namespace, moves: bool) -> str:
+    """The compiled Gibbs sampler, with or without the group moves."""
+    started = time.perf_counter()
+    model.fit(data, "gibbs", draws=1, tune=0, chains=1, progress=False, group_moves=moves)
+    compiled = time.perf_counter() - started
+    started = time.perf_counter()
+    fit = model.fit(
+        data, "gibbs", draws=args.draws, tune=args.tune, chains=2, random_seed=1, progress=False,
+        group_moves=moves,
+    )  # fmt: skip
+    name = "Gibbs, group moves" if moves else "Gibbs, the paper's conditionals"
+    return row(name, fit.posterior, time.perf_counter() - started, compiled)
+
+
+def nuts(model: zoo.MaxMargin, data: zoo.MultiTaskData, args: argparse.Namespace) -> str:
+    """Nutpie on the same density, stopped after the given minutes."""
+    started = time.perf_counter()
+    compiled_model = nutpie.compile_pymc_model(model.build(data))
+    compiled = time.perf_counter() - started
+    started = time.perf_counter()
+    sampler = nutpie.sample(
+        compiled_model, draws=args.draws, tune=args.tune, chains=2, cores=2, seed=1, blocking=False,
+        progress_bar=False,
+    )  # fmt: skip
+    while not sampler.is_finished and time.perf_counter() - started < 60 * args.nutpie_minutes:
+        time.sleep(1.0)
+    tree = sampler.wait() if sampler.is_finished else sampler.abort()
+    seconds = time.perf_counter() - started
+    steps = {g: int(tree[g].sizes.get("draw", 0)) for g in ("warmup_posterior", "posterior") if g in tree}
+    posterior = tree["posterior"].to_dataset() if "posterior" in tree else xr.Dataset()
+    complete = (
+        posterior.dropna("draw", how="any", subset=["coefficients"])
+        if "coefficients" in posterior
+        else posterior
+    )
+    if complete.sizes.get("draw", 0) < 8:
+        return f"| nutpie | {steps} | {compiled:.0f} | {seconds:.0f} | too few draws after warm-up | | | | |"
+    return row("nutpie", complete, seconds, compiled)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=3000)
+    parser.add_argument("--tune", type=int, default=500)
+    parser.add_argument("--nutpie-minutes", type=float, default=10.0)
+    args = parser.parse_args()
+    train, _ = zoo.datasets.load_school(split=1)
+    data = train.standardize()
+    model = zoo.MaxMargin(loss="epsilon_insensitive", C=1.0, epsilon=0.001)
+    print(f"{data}; {model}")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, 2 chains\n")
+    print("| sampler | chains x draws | compile s | sampling s | ESS/s smallest | ESS/s median "
+          "| ESS/s log det feature_cov | ESS/s log det task_cov | worst R-hat |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|")
+    for line in (gibbs(model, data, args, True), gibbs(model, data, args, False)):
+        print(line, flush=True)
+    if args.nutpie_minutes > 0:
+        print(nuts(model, data, args))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""Max-margin model: its engines against each other and against quadrature; fields and errors.
+
+Statistical comparisons: |z| < 5 a quantity with Monte-Carlo errors from the effective sample size. Under the null
+one comparison exceeds it with probability 6e-7, the some 40 of a test with less than 3e-5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import zoo
+from tests.comparisons import largest_z, max_margin_quantities, mean_and_error
+from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
+from zoo.likelihoods.hinge import Hinge
+
+
+def _data(loss: str, n_tasks: int = 3, n_features: int = 2, n_rows: int = 8) -> zoo.MultiTaskData:
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(n_tasks), n_rows)
+    X = rng.standard_normal((len(task), n_features))
+    f = np.einsum("nd,nd->n", X, rng.standard_normal((n_tasks, n_features))[task])
+    if loss == "hinge":
+        y = np.where(f + rng.standard_normal(len(f)) > 0, 1, -1)
+    else:
+        y = f + 0.5 * rng.standard_normal(len(f))
+    return zoo.MultiTaskData.from_arrays(X, y, task)
+
+
+LOSSES = ["hinge", "epsilon_insensitive"]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gibbs_agrees_with_nuts(loss):
+    data, model = _data(loss), zoo.MaxMargin(loss=loss, C=0.8, epsilon=0.1)
+    gibbs = model.fit(data, "gibbs", draws=5000, tune=500, random_seed=1, progress=False)
+    nuts = model.fit(
+        data, "nuts", draws=1500, tune=1000, random_seed=2, progress=False, nuts={"target_accept": 0.95}
+    )
+    z, where = largest_z(max_margin_quantities(gibbs.posterior), max_margin_quantities(nuts.posterior))
+    assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("fields", [{}, {"task_cov": "identity"}, {"feature_cov": "identity"}], ids=str)
+def test_group_moves_leave_the_posterior(loss, fields):
+    # The paper's own conditionals are the independent answer: they know no moves and no rotation.
+    data, model = _data(loss), zoo.MaxMargin(loss=loss, **fields)
+    moves = model.fit(data, "gibbs", draws=6000, tune=500, random_seed=1, progress=False)
+    plain = model.fit(data, "gibbs", draws=12000, tune=500, random_seed=2, progress=False, group_moves=False)
+    z, where = largest_z(max_margin_quantities(moves.posterior), max_margin_quantities(plain.posterior))
+    assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"task_cov": "identity"},
+        {"feature_cov": "identity"},
+        {"task_cov": np.eye(4) + 0.5},
+        {"feature_cov": np.eye(3) + 0.5},
+        {"feature_nu": 7.5, "task_nu": 6.0},
+    ],
+    ids=["learned", "identity task", "identity feature", "given task", "given feature", "nu"],
+)
+def test_gibbs_agrees_with_nuts_in_every_configuration(loss, fields):
+    data, model = _data(loss, n_tasks=4, n_features=3, n_rows=12), zoo.MaxMargin(loss=loss, **fields)
+    gibbs = model.fit(data, "gibbs", draws=10000, tune=500, random_seed=1, progress=False)
+    nuts = model.fit(
+        data, "nuts", draws=3000, tune=1000, random_seed=2, progress=False, nuts={"target_accept": 0.95}
+    )
+    z, where = largest_z(max_margin_quantities(gibbs.posterior), max_margin_quantities(nuts.posterior))
+    assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("n_tasks", "n_features"), [(6, 3), (3, 6)], ids=["T > D", "T < D"])
+def test_both_forms_of_the_shears_leave_the_posterior(n_tasks, n_features):
+    # Shears are solved in the smaller of the two dimensions: both branches against the paper's conditionals.
+    data = _data("epsilon_insensitive", n_tasks, n_features, n_rows=6)
+    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    moves = model.fit(data, "gibbs", draws=10000, tune=500, random_seed=1, progress=False)
+    plain = model.fit(data, "gibbs", draws=60000, tune=2000, random_seed=2, progress=False, group_moves=False)
+    z, where = largest_z(max_margin_quantities(moves.posterior), max_margin_quantities(plain.posterior))
+    assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_coefficient_against_quadrature(loss):
+    # One task, one feature: eta ~ N(0, omega rho) with omega, rho ~ IW(2, 1) = inverse gamma(1, 1/2), so the
+    # prior of eta is a two-dimensional integral over log scales and the posterior a third one.
+    data, model = _data(loss, 1, 1, 10), zoo.MaxMargin(loss=loss, C=0.7, epsilon=0.2)
+    likelihood = model.observation
+    eta = np.linspace(-15, 15, 3001)
+    u = np.linspace(-8, 30, 381)  # log scale of an inverse gamma(1, 1/2) variable
+    weight = np.exp(stats.invgamma(1, scale=0.5).logpdf(np.exp(u)) + u)
+    log_variance = np.linspace(-16, 60, 761)
+    mass = np.convolve(weight, weight)  # law of log omega + log rho on the even grid
+    prior = (mass[:, None] * stats.norm.pdf(eta, scale=np.exp(log_variance / 2)[:, None])).sum(axis=0)
+    f = data.X[:, 0][:, None] * eta
+    posterior = prior * np.exp(likelihood.log_density(f, data.y[:, None]).sum(axis=0))
+    posterior /= posterior.sum()
+    fit = model.fit(data, "gibbs", draws=10000, tune=200, random_seed=3, progress=False)
+    draws = fit.posterior["coefficients"].to_numpy()[:, :, 0, 0]
+    for power in (1, 2):
+        mean, error = mean_and_error(draws**power)
+        exact = (posterior * eta**power).sum()
+        assert abs(mean - exact) < 5 * error
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [Hinge(C=0.7, margin=1.3), EpsilonInsensitive(C=0.7, epsilon=0.3)],
+    ids=lambda x: type(x).__name__,
+)
+def test_augmentation_matches_the_printed_densities(likelihood):
+    # Given the drawn augmentation, -w f^2 / 2 + v f must be the paper's log psi(y, augmentation | f) in f.
+    rng = np.random.default_rng(1)
+    n, C = 200, 0.7
+    f = rng.standard_normal(n)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0) if likelihood.labels else rng.standard_normal(n)
+    w, v = np.empty(n), np.empty(n)
+    augmentation = likelihood.augmentation()
+    augmentation.draw(rng, f, y, augmentation.parameters, w, v)
+    if likelihood.labels:
+        lam = C**2 / w
+
+        def log_psi(f):
+            return -((C * (1.3 - y * f) + lam) ** 2) / (2 * lam)
+    else:
+        # w and v determine 1 / lambda and 1 / omega.
+        total, difference = w / C**2, (y * w / C**2 - v / C**2) / 0.3
+        lam, omega = 2 / (total + difference), 2 / (total - difference)
+
+        def log_psi(f):
+            gap = y - f
+            return -((lam + C * (gap - 0.3)) ** 2) / (2 * lam) - (omega - C * (gap + 0.3)) ** 2 / (2 * omega)
+
+    other = f + rng.standard_normal(n)
+    expected = log_psi(other) - log_psi(f)
+    quadratic = -w * (other**2 - f**2) / 2 + v * (other - f)
+    assert np.allclose(quadratic, expected, rtol=1e-7, atol=1e-7 * np.abs(w).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_model_density_is_the_papers(loss):
+    # build() holds eq (3) / section 5: differences of log density at fixed coefficients are the loss alone.
+    import pymc as pm
+
+    data, model = _data(loss), zoo.MaxMargin(loss=loss, C=0.7, epsilon=0.2, margin=1.5)
+    fit = model.fit(data, "gibbs", draws=3, tune=5, chains=1, random_seed=1, progress=False)
+    tree = pm.compute_log_likelihood(fit.idata.copy(), model=_on_coefficients(model, data), progressbar=False)
+    eta = fit.posterior["coefficients"].to_numpy()[0]
+    f = np.einsum("nd,sdn->sn", data.X, eta[:, :, data.task])
+    slack = 1.5 - data.y * f if loss == "hinge" else np.abs(data.y - f) - 0.2
+    assert np.allclose(tree["log_likelihood"]["y"].to_numpy()[0], -2 * 0.7 * np.maximum(0, slack), atol=1e-12)
+
+
+def _on_coefficients(model, data):
+    """The model with ``coefficients`` as a free variable, as the stored posterior has it."""
+    import pymc as pm
+
+    class Flat(zoo.MaxMargin):
+        def priors(self, data):
+            return {"coefficients": pm.Flat("coefficients", dims=("feature", "task"))}
+
+    return Flat(**model.to_spec()["fields"]).build(data)
+
+
+def test_new_task_follows_the_extended_prior():
+    # The joint law of (eta, eta_new) must be that of T + 1 tasks under IW(nu + 1, I) (Dawid's delta kept).
+    # Null: both samples come from one law; three Kolmogorov-Smirnov tests at 1e-5.
+    rng = np.random.default_rng(5)
+    T, D, S = 3, 2, 20_000
+    omega = stats.invwishart(D + 1, np.eye(D)).rvs(S, random_state=rng)
+    R = stats.invwishart(T + 2, np.eye(T + 1)).rvs(S, random_state=rng)
+    white = rng.standard_normal((S, D, T + 1))
+    eta = np.linalg.cholesky(omega) @ white @ np.swapaxes(np.linalg.cholesky(R), 1, 2)
+    import xarray as xr
+
+    posterior = xr.Dataset(
+        {
+            "coefficients": (("chain", "draw", "feature", "task"), eta[None, :, :, :T]),
+            "feature_cov": (("chain", "draw", "feature", "feature_bis"), omega[None]),
+        }
+    )
+    new = zoo.MaxMargin().new_task(posterior, ["new"], rng)["coefficients"][0, :, :, 0]
+    for statistic in (
+        lambda e: np.log(np.abs(e[:, 0])),
+        lambda e: np.abs(e[:, 0]) / (np.abs(e[:, 0]) + np.abs(eta[:, 0, 0])),
+        lambda e: (
+            (e * eta[:, :, 0]).sum(1) / np.linalg.norm(e, axis=1) / np.linalg.norm(eta[:, :, 0], axis=1)
+        ),
+    ):
+        half = S // 2  # the two samples share eta, so compare disjoint halves
+        p = stats.ks_2samp(statistic(new)[:half], statistic(eta[:, :, T])[half:]).pvalue
+        assert p > 1e-5
+
+
+def test_labels_come_back_as_the_user_codes_them():
+    data = _data("hinge")
+    zero_one = zoo.MultiTaskData.from_arrays(data.X, data.y > 0, data.task)
+    model = zoo.MaxMargin()
+    options = dict(draws=20, tune=20, chains=1, random_seed=1, progress=False)
+    plain, coded = model.fit(data, "gibbs", **options), model.fit(zero_one, "gibbs", **options)
+    assert plain.posterior.equals(coded.posterior)
+    first, second = plain.predict(data, random_seed=1), coded.predict(zero_one, random_seed=1)
+    assert set(np.unique(first["label"])) <= {-1.0, 1.0}
+    assert np.array_equal((first["label"] + 1) / 2, second["label"])
+    assert np.array_equal(np.sign(first["mean"]) > 0, second["label"] == 1)
+
+
+def test_zero_one_labels_are_announced(capsys):
+    data = _data("hinge")
+    zero_one = zoo.MultiTaskData.from_arrays(data.X, data.y > 0, data.task)
+    zoo.MaxMargin().fit(zero_one, "gibbs", draws=2, tune=2, chains=1, progress=True)
+    assert "labels 0/1 read as -1/+1" in capsys.readouterr().out
+
+
+def test_multilabel_data_equal_their_long_form():
+    rng = np.random.default_rng(2)
+    X, Y = rng.standard_normal((12, 3)), np.where(rng.random((12, 2)) < 0.5, 1.0, -1.0)
+    Y[3, 0] = np.nan
+    data = zoo.MultiTaskData.from_multilabel(X, Y)
+    long = zoo.MultiTaskData.from_arrays(data.X, data.y, data.task)
+    model, options = zoo.MaxMargin(), dict(draws=5, tune=5, chains=1, random_seed=1, progress=False)
+    a, b = model.fit(data, "gibbs", **options), model.fit(long, "gibbs", **options)
+    assert np.array_equal(a.posterior["coefficients"], b.posterior["coefficients"])
+    one, other = model.build(data), model.build(long)
+    point = one.initial_point(random_seed=3)
+    assert np.isclose(one.compile_logp()(point), other.compile_logp()(point), rtol=1e-12)
+
+
+BAD_FIELDS = [
+    ({"loss": "squared"}, "loss"),
+    ({"C": 0}, "C"),
+    ({"C": -1.0}, "C"),
+    ({"C": np.nan}, "C"),
+    ({"C": "big"}, "C"),
+    ({"margin": 0.0}, "margin"),
+    ({"epsilon": -0.1}, "epsilon"),
+    ({"feature_cov": "diagonal"}, "feature_cov"),
+    ({"feature_cov": [[1.0, 2.0], [2.0, 1.0]]}, "not positive definite"),
+    ({"task_cov": [[1.0, 0.5], [0.4, 1.0]]}, "not symmetric"),
+    ({"task_cov": [[1.0, 0.5]]}, "square"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BAD_FIELDS, ids=str)
+def test_bad_fields_are_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        zoo.MaxMargin(**fields)
+
+
+def test_data_that_do_not_fit_the_fields_are_named():
+    data = _data("hinge")
+    with pytest.raises(ValueError, match="feature_cov is 3 x 3"):
+        zoo.MaxMargin(feature_cov=np.eye(3)).build(data)
+    with pytest.raises(ValueError, match="task_nu is 2"):
+        zoo.MaxMargin(task_nu=2.0).build(data)
+    real = _data("epsilon_insensitive")
+    with pytest.raises(ValueError, match="labels must be -1/\\+1 or 0/1"):
+        zoo.MaxMargin().build(real)
+
+
+def test_labels_of_one_class():
+    data = _data("hinge")
+    with pytest.raises(ValueError, match="one class in every task"):
+        zoo.MaxMargin().build(zoo.MultiTaskData.from_arrays(data.X, np.ones(len(data.y)), data.task))
+    y = np.where(data.task == 0, 1.0, data.y)
+    with pytest.warns(UserWarning, match="one class in 1 of 3 tasks \\('task 0'\\)"):
+        zoo.MaxMargin().build(zoo.MultiTaskData.from_arrays(data.X, y, data.task))
+
+
+def test_a_given_task_cov_has_no_new_task():
+    fit = zoo.MaxMargin(task_cov=np.eye(3)).fit(
+        _data("hinge"), "gibbs", draws=2, tune=2, chains=1, random_seed=1, progress=False
+    )
+    with pytest.raises(ValueError, match="task_cov was given"):
+        fit.predict(np.zeros((1, 2)), "new", new_task=True)

@@ -68,9 +68,10 @@ def nuts(model: zoo.MaxMargin, data: zoo.MultiTaskData, args: argparse.Namespace
         compiled_model, draws=args.draws, tune=args.tune, chains=2, cores=2, seed=1, blocking=False,
         progress_bar=False,
     )  # fmt: skip
-    while not sampler.is_finished and time.perf_counter() - started < 60 * args.nutpie_minutes:
-        time.sleep(1.0)
-    tree = sampler.wait() if sampler.is_finished else sampler.abort()
+    try:
+        tree = sampler.wait(timeout=60 * args.nutpie_minutes)
+    except TimeoutError:
+        tree = sampler.abort()
     seconds = time.perf_counter() - started
     steps = {g: int(tree[g].sizes.get("draw", 0)) for g in ("warmup_posterior", "posterior") if g in tree}
     posterior = tree["posterior"].to_dataset() if "posterior" in tree else xr.Dataset()

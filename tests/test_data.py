@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from zoo import MultiTaskData
 
@@ -63,6 +64,17 @@ def test_from_frame_takes_a_continuous_task_variable():
     assert data.t.shape == (6, 2)
     assert data.feature_names == ("x",)
     assert data.n_tasks == 1
+
+
+def test_from_xarray_reads_labels():
+    dataset = xr.Dataset(
+        {"X": (("obs", "feature"), X), "y": ("obs", Y)}, coords={"feature": ["u", "v"], "task": ("obs", TASK)}
+    )
+    data = MultiTaskData.from_xarray(dataset)
+    assert data.feature_names == ("u", "v")
+    assert data.task_names == ("a", "b", "c")
+    with pytest.raises(ValueError, match="'z', which is unknown"):
+        MultiTaskData.from_xarray(dataset, y="z")
 
 
 def test_multilabel_stores_inputs_once_and_drops_missing_labels():

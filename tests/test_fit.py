@@ -98,6 +98,18 @@ def test_numbers_that_could_be_names_or_positions_are_refused():
     assert by_series["task"].to_numpy().tolist() == frame["id"].astype(str).tolist()
 
 
+def test_numeric_labels_of_arrays_are_not_taken_for_positions():
+    rng = np.random.default_rng(1)
+    labels = np.repeat([1, 2, 3], 3)
+    data = zoo.MultiTaskData.from_arrays(rng.standard_normal((9, 1)), rng.standard_normal(9), labels)
+    fit = zoo.IndependentTasks().fit(data, draws=5, chains=1, random_seed=1, progress=False)
+    with pytest.raises(ValueError, match="names and positions could be confused"):
+        fit.predict(data.X, labels)
+    named = fit.predict(data.X, pd.Series(labels), random_seed=1)
+    assert named["task"].to_numpy()[:4].tolist() == ["task 1"] * 3 + ["task 2"]
+    assert named.equals(fit.predict(data, random_seed=1))
+
+
 def test_subclass_likelihood_is_what_predicts():
     # A subclass with a Poisson likelihood: the mean and spread must be of the counts, not of f.
     class Counts(zoo.PooledTasks):

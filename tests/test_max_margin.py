@@ -247,6 +247,8 @@ BAD_FIELDS = [
     ({"feature_cov": [[1.0, 2.0], [2.0, 1.0]]}, "not positive definite"),
     ({"task_cov": [[1.0, 0.5], [0.4, 1.0]]}, "not symmetric"),
     ({"task_cov": [[1.0, 0.5]]}, "square"),
+    ({"task_nu": [1]}, "task_nu"),
+    ({"feature_nu": -2.0}, "feature_nu"),
 ]
 
 

@@ -1,12 +1,19 @@
 """Bayesian multi-task learning for people who think in PyMC."""
 
-from zoo import datasets
-from zoo.data import MultiTaskData
-from zoo.factory import ModelFactory
-from zoo.fit import Fit, load
-from zoo.models.baselines import IndependentTasks, PooledTasks
-from zoo.models.max_margin import MaxMargin
-from zoo.registry import list_models
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zoo import datasets, diagnostics, distributions, likelihoods, plots, testing
+    from zoo.data import MultiTaskData
+    from zoo.factory import ModelFactory
+    from zoo.fit import Fit
+    from zoo.models.baselines import IndependentTasks, PooledTasks
+    from zoo.models.max_margin import MaxMargin
+    from zoo.registry import list_models
+    from zoo.storage import load
 
 __version__ = "0.1.0"
 
@@ -18,15 +25,35 @@ __all__ = [
     "MultiTaskData",
     "PooledTasks",
     "datasets",
+    "diagnostics",
+    "distributions",
+    "likelihoods",
     "list_models",
     "load",
+    "plots",
+    "testing",
 ]
+
+# Where each public name lives. Imported at first use, so that the command line answers before PyMC is loaded.
+_HOMES = {
+    "Fit": "zoo.fit",
+    "IndependentTasks": "zoo.models.baselines",
+    "MaxMargin": "zoo.models.max_margin",
+    "ModelFactory": "zoo.factory",
+    "MultiTaskData": "zoo.data",
+    "PooledTasks": "zoo.models.baselines",
+    "list_models": "zoo.registry",
+    "load": "zoo.storage",
+}
 
 
 def __getattr__(name: str) -> object:
-    # matplotlib and ArviZ's plots are slow to import: only where asked for.
-    if name == "plots":
-        from importlib import import_module
-
-        return import_module("zoo.plots")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in __all__:
+        return import_module(f"zoo.{name}")
     raise AttributeError(f"module 'zoo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from zoo.checks import finite_matrix, finite_vector, names, one_of, task_codes
 
@@ -215,6 +216,37 @@ class MultiTaskData:
             task=task,
             task_names=labels,
             feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
+        )
+
+    @classmethod
+    def from_xarray(
+        cls, dataset: xr.Dataset, X: str = "X", y: str = "y", task: str | None = "task"
+    ) -> MultiTaskData:
+        """Data from a Dataset in long form.
+
+        Parameters
+        ----------
+        dataset : xarray.Dataset
+        X : str
+            Variable or coordinate (obs, feature); the labels of its second dim become feature names.
+        y, task : str
+            Variables or coordinates (obs,) with the response and the task.
+        """
+        for name in filter(None, (X, y, task)):
+            one_of(name, [str(v) for v in dataset.variables], "the variables of dataset")
+        features = dataset[X]
+        if features.ndim != 2:
+            raise ValueError(
+                f"X has dims {features.dims}. Give a variable of two dims, observation and feature."
+            )
+        column = features.dims[1]
+        return cls.from_arrays(
+            X=features.to_numpy(),
+            y=dataset[y].to_numpy(),
+            task=None if task is None else dataset[task].to_numpy(),
+            feature_names=[str(v) for v in features[column].to_numpy()]
+            if column in features.coords
+            else None,
         )
 
     # ---------------------------------------------------------------- views

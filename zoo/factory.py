@@ -13,10 +13,11 @@ import xarray as xr
 
 from zoo.checks import covariance, one_of
 from zoo.data import MultiTaskData
-from zoo.fit import Fit, to_datatree
+from zoo.fit import Fit
 from zoo.inference.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood, label_values
 from zoo.model_data import ModelData
+from zoo.storage import to_datatree
 
 __all__ = ["Method", "ModelFactory", "Run", "UnsupportedMethodError"]
 

@@ -13,7 +13,8 @@ import pymc as pm
 from zoo.data import MultiTaskData
 from zoo.datasets import simulate_matrix_normal
 from zoo.factory import ModelFactory
-from zoo.fit import Fit, load
+from zoo.fit import Fit
+from zoo.storage import load
 
 __all__ = ["FactoryTestCase"]
 
@@ -255,7 +256,7 @@ class FactoryTestCase:
         factory, data = self.make_factory(), self.make_data()
         for arguments in ({"method": "guess"}, {"corse": 2}):
             try:
-                factory.fit(data, progress=False, **arguments)  # type: ignore[arg-type]
+                factory.fit(data, progress=False, **arguments)
             except ValueError as error:
                 assert "nuts" in str(error) or "corse" in str(error)
             else:

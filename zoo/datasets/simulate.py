@@ -81,7 +81,7 @@ def simulate_matrix_normal(
     _check_count(n_features, "n_features")
     sizes = _task_sizes(n_per_task, n_tasks)
     one_of(loss, ["epsilon_insensitive", "hinge"], "loss")
-    likelihoods = {
+    likelihoods: dict[str, Hinge | EpsilonInsensitive] = {
         "hinge": Hinge(C=C, margin=margin),
         "epsilon_insensitive": EpsilonInsensitive(C=C, epsilon=epsilon),
     }

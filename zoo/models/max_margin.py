@@ -10,7 +10,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.checks import one_of
+from zoo.checks import one_of, positive
 from zoo.data import MultiTaskData
 from zoo.distributions.inverse_wishart import noncentred_inverse_wishart
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
@@ -85,6 +85,9 @@ class MaxMargin(ModelFactory):
         EpsilonInsensitive(C=self.C, epsilon=self.epsilon)
         for field in ("feature_cov", "task_cov"):
             self._freeze_covariance(field, _WORDS)
+        for field in ("feature_nu", "task_nu"):
+            if getattr(self, field) is not None:
+                positive(getattr(self, field), field)
 
     @property
     def observation(self) -> Likelihood:

@@ -1,0 +1,361 @@
+"""The command line, end to end."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+mpl.use("Agg")
+
+import zoo
+from zoo.cli import main
+from zoo.report import staged_file, staged_folder
+
+_FEW = ["--draws", "20", "--tune", "20", "--chains", "2"]
+_PICTURES = {"task_correlation.png", "coefficient_forest.png", "trace_rank.png"}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Training and new rows as CSV files, with a column of numbers as the task."""
+    folder = tmp_path_factory.mktemp("tables")
+    data, _ = zoo.datasets.simulate_matrix_normal(4, 2, 16, random_seed=1)
+    frame = data.to_frame().rename(columns={"task": "ward", "y": "score"})
+    frame["ward"] = frame["ward"].str.removeprefix("task ").astype(int)
+    frame["label"] = (frame["score"] > frame["score"].median()).astype(int)
+    frame.drop(columns="label").to_csv(folder / "train.csv", index=False)
+    frame.drop(columns="score").to_csv(folder / "labels.csv", index=False)
+    # Another order of columns, and one that the fit does not use.
+    frame[["ward", "x1", "x0"]].assign(extra="?").iloc[::-1].to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(tables):
+    out = tables / "fit.nc"
+    assert main(_fit(tables, out)) == 0
+    return out
+
+
+def _fit(tables, out, *more):
+    return [
+        "fit",
+        "MaxMargin",
+        *("--data", str(tables / "train.csv"), "--y", "score", "--task", "ward", "--seed", "3"),
+        *("--set", "loss=epsilon_insensitive", "--set", "C=2", "--out", str(out)),
+        *_FEW,
+        *more,
+    ]
+
+
+def _refused(capsys, folder, arguments, message):
+    """Exit code 2, one line on stderr, and no file that was not there."""
+    before = sorted(folder.rglob("*"))
+    capsys.readouterr()
+    assert main([str(a) for a in arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ") and error.count("\n") == 1
+    assert message in error
+    assert sorted(folder.rglob("*")) == before
+
+
+class TestStart:
+    def test_help_and_version_are_light(self):
+        # As if `zoo/__init__.py` were empty: what counts is what the command line itself imports.
+        code = (
+            "import sys, types; package = types.ModuleType('zoo'); "
+            f"package.__path__ = [{str(Path(zoo.__file__).parent)!r}]; sys.modules['zoo'] = package; "
+            "from zoo.cli import main; codes = main(['--help']), main([]), main(['fit', '--help']); "
+            "heavy = {'pymc', 'numpy', 'pandas', 'arviz', 'matplotlib'} & set(sys.modules); "
+            "assert codes == (0, 0, 0) and not heavy, (codes, heavy)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        for command in ("demo", "list", "describe", "fit", "predict", "report"):
+            assert command in done.stdout
+
+    def test_version(self, capsys):
+        assert main(["--version"]) == 0
+        assert capsys.readouterr().out == f"zoo {zoo.__version__}\n"
+
+    def test_as_a_process(self):
+        done = subprocess.run(
+            [sys.executable, "-m", "zoo.cli", "describe", "Nothing"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
+
+    def test_list_names_every_model(self, capsys):
+        assert main(["list"]) == 0
+        out = capsys.readouterr().out
+        for name in zoo.list_models().index:
+            assert name in out
+
+    def test_describe(self, capsys):
+        assert main(["describe", "MaxMargin"]) == 0
+        out = capsys.readouterr().out
+        assert "epsilon = 0.001" in out and "gibbs: " in out and "li2014" in out
+        assert "feature_cov, task_cov : {" in out
+
+
+class TestFitPredictReport:
+    def test_the_file_holds_the_fit(self, fitted):
+        fit = zoo.load(fitted)
+        assert fit.factory == zoo.MaxMargin(loss="epsilon_insensitive", C=2)
+        assert fit.data.feature_names == ("x0", "x1", "intercept")
+        assert fit.data.task_names == ("0", "1", "2", "3")
+        assert fit.data.transform is not None
+        assert dict(fit.idata["posterior"].sizes)["draw"] == 20
+
+    def test_predict_fills_the_intercept_and_knows_the_task_column(self, fitted, tables, tmp_path):
+        out = tmp_path / "predictions.csv"
+        assert main(["predict", str(fitted), "--data", str(tables / "new.csv"), "--out", str(out)]) == 0
+        table, new = pd.read_csv(out), pd.read_csv(tables / "new.csv")
+        assert list(table.columns) == ["row", "task", "mean", "sd", "lower", "upper"]
+        assert list(table["task"]) == list(new["ward"])
+        expected = zoo.load(fitted).predict(new.assign(intercept=1.0), task=new["ward"])
+        assert table["mean"].to_numpy() == pytest.approx(expected["mean"].to_numpy(), rel=1e-6)
+
+    def test_predict_prints_a_head_without_out(self, fitted, tables, capsys):
+        assert main(["predict", str(fitted), "--data", str(tables / "new.csv")]) == 0
+        assert "First 10 of 64 rows" in capsys.readouterr().out
+
+    def test_known_and_new_tasks_in_one_file(self, fitted, tables, tmp_path, capsys):
+        new = pd.read_csv(tables / "new.csv").astype({"ward": object}).head(6)
+        new.loc[[1, 4], "ward"] = "elsewhere"
+        new.to_csv(tmp_path / "mixed.csv", index=False)
+        command = ["predict", str(fitted), "--data", str(tmp_path / "mixed.csv"), "--seed", "1"]
+        _refused(capsys, tmp_path, [*command, "--out", tmp_path / "p.csv"], "task 'elsewhere'")
+        assert main([*command, "--new-task", "--out", str(tmp_path / "p.csv")]) == 0
+        table = pd.read_csv(tmp_path / "p.csv")
+        assert list(table["row"]) == list(range(6))
+        assert list(table["task"]) == [str(v) for v in new["ward"]]
+
+    def test_labels(self, tables, tmp_path, capsys):
+        out = tmp_path / "labels.nc"
+        command = ["fit", "PooledTasks", "--data", tables / "labels.csv", "--y", "label", "--task", "ward"]
+        more = ["--set", "response=logistic", "--no-intercept", "--no-standardize", "--features", "x1, x0"]
+        assert main([str(a) for a in (*command, *more, *_FEW, "--out", out)]) == 0
+        fit = zoo.load(out)
+        assert fit.data.feature_names == ("x1", "x0") and fit.data.transform is None
+        predictions = tmp_path / "p.csv"
+        assert main(["predict", str(out), "--data", str(tables / "new.csv"), "--out", str(predictions)]) == 0
+        table = pd.read_csv(predictions)
+        assert set(table["label"]) <= {0.0, 1.0}
+        assert table["probability"].between(0, 1).all()
+        assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
+        assert _names(tmp_path / "report") == {"summary.csv", *(_PICTURES - {"task_correlation.png"})}
+
+    def test_report(self, fitted, tmp_path, capsys):
+        out = tmp_path / "deep" / "report"
+        assert main(["report", str(fitted), "--out", str(out)]) == 0
+        assert "Worst R-hat" in capsys.readouterr().out
+        assert _names(out) == {"summary.csv", *_PICTURES}
+        summary = pd.read_csv(out / "summary.csv", index_col="name")
+        assert "log|task_cov|" in summary.index and "coefficients[x0, 1]" in summary.index
+        assert {"mean", "ess_bulk", "r_hat"} <= set(summary.columns)
+
+    def test_same_seed_same_output(self, fitted, tables, tmp_path):
+        again = tmp_path / "again.nc"
+        assert main(_fit(tables, again)) == 0
+        for name, fit in (("a", fitted), ("b", again)):
+            new, out = str(tables / "new.csv"), str(tmp_path / f"{name}.csv")
+            assert main(["predict", str(fit), "--data", new, "--out", out, "--seed", "5"]) == 0
+            assert main(["report", str(fit), "--out", str(tmp_path / name)]) == 0
+        assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+        assert (tmp_path / "a/summary.csv").read_bytes() == (tmp_path / "b/summary.csv").read_bytes()
+
+    def test_a_column_named_intercept_is_the_users_own(self, tables, tmp_path, capsys):
+        frame = pd.read_csv(tables / "train.csv").assign(intercept=np.arange(64.0))
+        frame.to_csv(tmp_path / "train.csv", index=False)
+        assert main(_fit(tmp_path, tmp_path / "fit.nc")) == 0
+        assert "none is added" in capsys.readouterr().out
+        command = ["predict", tmp_path / "fit.nc", "--data", tables / "new.csv"]
+        _refused(capsys, tmp_path, command, "no column 'intercept'")
+
+    def test_a_partly_drawn_fit_is_not_passed_for_the_whole(self, tables, tmp_path, capsys, monkeypatch):
+        whole = zoo.MaxMargin.fit
+
+        def interrupted(self, data, method=None, draws=20, **options):
+            return whole(self, data, method, draws=draws - 5, **options)
+
+        monkeypatch.setattr(zoo.MaxMargin, "fit", interrupted)
+        assert main(_fit(tables, tmp_path / "fit.nc")) == 130
+        assert capsys.readouterr().err == "Error: interrupted, nothing was written.\n"
+        assert not list(tmp_path.iterdir())
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            (["--set", "D=1"], "'D'"),
+            (["--set", "C=-1"], "C is -1"),
+            (["--set", "C=abc"], "C is 'abc'"),
+            (["--set", "C"], "has no '='"),
+            (["--set", "loss=square"], "loss has 'square'"),
+            (["--set", "task_nu=[1]"], "task_nu is [1]"),
+            (["--set", "task_cov=[[1, 2], [2, 1]]"], "task_cov is not positive definite"),
+            (["--method", "magic"], "method 'magic'"),
+            (["--y", "grade"], "--y names 'grade'"),
+            (["--task", "school"], "--task names 'school'"),
+            (["--features", "x0,x7"], "--features names 'x7'"),
+            (["--draws", "0"], "--draws"),
+            (["--chains", "two"], "--chains"),
+            (["--data", "absent.csv"], "absent.csv"),
+            (["--set", "loss=hinge", "--y", "x0"], "labels must be -1/+1 or 0/1"),
+        ],
+    )
+    def test_fit(self, tables, tmp_path, capsys, more, message):
+        _refused(capsys, tmp_path, _fit(tables, tmp_path / "fit.nc", *more), message)
+
+    @pytest.mark.parametrize(
+        ("column", "values", "message"),
+        [
+            ("x0", [1.0, np.nan], "X is nan in row"),
+            ("x0", [1.0, np.inf], "X is inf in row"),
+            ("x0", ["low", "high"], "X column 'x0' holds values that are not numbers"),
+            ("score", ["low", "high"], "not numbers"),
+            ("ward", [1.0, np.nan], "task column 'ward' is missing"),
+        ],
+    )
+    def test_values(self, tables, tmp_path, capsys, column, values, message):
+        frame = pd.read_csv(tables / "train.csv")
+        frame[column] = np.resize(np.array(values, dtype=object), len(frame))
+        frame.to_csv(tmp_path / "train.csv", index=False)
+        _refused(capsys, tmp_path, _fit(tmp_path, tmp_path / "fit.nc"), message)
+
+    @pytest.mark.parametrize("content", ["", "a,b\n", 'a,b\n"1,2\n3', "a,b\n1,2,3,4\n1,2\n5,6,7,8,9\n"])
+    def test_files_that_are_no_tables(self, tmp_path, capsys, content):
+        (tmp_path / "train.csv").write_text(content)
+        _refused(capsys, tmp_path, _fit(tmp_path, tmp_path / "fit.nc"), "train.csv")
+
+    def test_places_that_cannot_be_written(self, fitted, tables, tmp_path, capsys):
+        (tmp_path / "file").write_text("mine")
+        _refused(capsys, tmp_path, _fit(tables, tmp_path / "absent" / "fit.nc"), "does not exist")
+        _refused(capsys, tmp_path, _fit(tables, tmp_path), "is a folder")
+        _refused(capsys, tmp_path, ["report", fitted, "--out", tmp_path / "file"], "is a file")
+        _refused(capsys, tmp_path, ["report", fitted, "--out", tmp_path / "file" / "deep"], "file")
+        _refused(capsys, tmp_path, ["demo", "--out", tmp_path / "file"], "is a file")
+        assert (tmp_path / "file").read_text() == "mine"
+
+    def test_fits_that_cannot_be_read(self, tables, tmp_path, capsys):
+        (tmp_path / "broken.nc").write_bytes(b"no NetCDF")
+        for command in (["report", "--out", tmp_path / "r"], ["predict", "--data", tables / "new.csv"]):
+            _refused(capsys, tmp_path, [*command, tmp_path / "broken.nc"], "cannot be read")
+            _refused(capsys, tmp_path, [*command, tmp_path / "absent.nc"], "is no file")
+
+    def test_predict(self, fitted, tables, tmp_path, capsys):
+        new = pd.read_csv(tables / "new.csv")
+        new.drop(columns="x1").to_csv(tmp_path / "less.csv", index=False)
+        new.drop(columns="ward").to_csv(tmp_path / "taskless.csv", index=False)
+        new.assign(ward=np.nan).to_csv(tmp_path / "missing.csv", index=False)
+        out = ["--out", tmp_path / "p.csv"]
+        for name, message in (
+            ("less", "no column 'x1'"),
+            ("taskless", "--task names 'ward'"),
+            ("missing", "is missing in row 0"),
+        ):
+            _refused(capsys, tmp_path, ["predict", fitted, "--data", tmp_path / f"{name}.csv", *out], message)
+        command = ["predict", fitted, "--data", tables / "new.csv", "--ci-prob", "1.5", *out]
+        _refused(capsys, tmp_path, command, "ci_prob is 1.5")
+
+    def test_traceback_on_request(self, capsys):
+        assert main(["--traceback", "describe", "Nothing"]) == 2
+        assert "Traceback" in capsys.readouterr().err
+
+
+class TestDemo:
+    @pytest.fixture
+    def offline(self, monkeypatch, tmp_path_factory):
+        monkeypatch.delenv("ZOO_DATA", raising=False)
+        monkeypatch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+    def test_with_the_shipped_panel(self, offline, tmp_path, capsys):
+        out = tmp_path / "demo"
+        assert main(["demo", "--out", str(out), *_FEW]) == 0
+        text = capsys.readouterr().out
+        assert "Grunfeld" in text and "ZOO_DATA (not set)" in text
+        assert "MaxMargin(loss='epsilon_insensitive'" in text
+        for part in ("What the model holds", "Worst R-hat", "Held-out rows", str(out.resolve())):
+            assert part in text
+        pictures = {*_PICTURES, "predicted_vs_observed.png"}
+        assert _names(out) == {"posterior.nc", "comparison.csv", "summary.csv", *pictures}
+        comparison = pd.read_csv(out / "comparison.csv", index_col="model")
+        assert list(comparison.index) == ["MaxMargin", "IndependentTasks", "PooledTasks"]
+        assert zoo.load(out / "posterior.nc").data.n_tasks == 11
+        assert _names(tmp_path) == {"demo"}
+
+    def test_same_seed_same_tables_and_other_files_stay(self, offline, tmp_path):
+        first, second = tmp_path / "first", tmp_path / "second"
+        second.mkdir()
+        (second / "mine.txt").write_text("mine")
+        (second / "summary.csv").write_text("old")
+        for out in (first, second):
+            assert main(["demo", "--out", str(out), "--seed", "4", *_FEW]) == 0
+        for name in ("comparison.csv", "summary.csv"):
+            assert (first / name).read_bytes() == (second / name).read_bytes()
+        assert (second / "mine.txt").read_text() == "mine"
+        assert _names(second) == {"mine.txt"} | _names(first)
+
+    def test_school_is_preferred_and_the_network_left_alone(self, offline, monkeypatch, tmp_path):
+        from zoo import demo
+
+        school = {"school/school_b.mat", "school/school_1_indexes.mat"}
+        for name in school:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_bytes(b"")
+        train, test = zoo.datasets.load_grunfeld(test_years=5)
+        monkeypatch.setattr("zoo.datasets.load_school", lambda split: (train, test))
+        monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+        assert "School" in demo.choose_data().statement.split(",")[0]
+        # One file alone would send the loader to the network.
+        (tmp_path / "school/school_1_indexes.mat").unlink()
+        assert demo.choose_data().statement.startswith("Grunfeld")
+        # So would a damaged file in the cache.
+        monkeypatch.delenv("ZOO_DATA")
+        monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+        (tmp_path / "school/school_1_indexes.mat").write_bytes(b"")
+        assert demo.choose_data().statement.startswith("Grunfeld")
+
+
+class TestStaging:
+    def test_nothing_is_left_of_a_file_that_failed(self, tmp_path):
+        target = tmp_path / "table.csv"
+        target.write_text("old")
+        with pytest.raises(RuntimeError), staged_file(target) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+        assert _names(tmp_path) == {"table.csv"} and target.read_text() == "old"
+
+    @pytest.mark.parametrize("exists", [True, False])
+    def test_nothing_is_left_of_a_folder_that_failed(self, tmp_path, exists):
+        target = tmp_path / "deep" / "out"
+        if exists:
+            target.mkdir(parents=True)
+        with pytest.raises(KeyboardInterrupt), staged_folder(target) as folder:
+            (folder / "half.csv").write_text("half")
+            raise KeyboardInterrupt
+        assert not list(target.iterdir()) if exists else not list(tmp_path.iterdir())
+
+    def test_unwritable_folder(self, tmp_path, monkeypatch):
+        def refuse(*_, **__):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr("tempfile.mkstemp", refuse)
+        monkeypatch.setattr("tempfile.mkdtemp", refuse)
+        with pytest.raises(PermissionError, match="cannot be written to"), staged_file(tmp_path / "a"):
+            pass
+        with pytest.raises(PermissionError, match="cannot be written to"), staged_folder(tmp_path / "a"):
+            pass
+
+
+def _names(folder):
+    return {path.name for path in folder.iterdir()}

@@ -1,0 +1,190 @@
+"""Scores against formulas worked out by hand."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import zoo
+from zoo.diagnostics import compare, explained_variance, f1_scores, log_loss, scalar_summaries
+from zoo.diagnostics.scores import ExplainedVariance
+
+
+def test_explained_variance_by_hand():
+    y = [1.0, 3.0, 10.0, 14.0]
+    mean = [1.0, 2.0, 11.0, 14.0]
+    task = ["a", "a", "b", "b"]
+    # Errors 0, 1, 1, 0; spread about 7: 36 + 16 + 9 + 49; inside tasks: 2 and 8, errors 1 and 1.
+    scores = explained_variance(y, mean, task)
+    assert scores.pooled == pytest.approx(1 - 2 / 110)
+    assert scores.per_task == pytest.approx(((1 - 1 / 2) + (1 - 1 / 8)) / 2)
+
+
+def test_explained_variance_without_task_is_one_task():
+    scores = explained_variance([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
+    assert scores.pooled == pytest.approx(0.5)
+    assert scores.per_task == pytest.approx(0.5)
+
+
+def test_tasks_whose_y_does_not_vary_are_left_out_of_the_average():
+    scores = explained_variance([1.0, 3.0, 5.0, 5.0], [1.0, 3.0, 0.0, 0.0], [0, 0, 1, 1])
+    assert scores.per_task == pytest.approx(1.0)
+    none = explained_variance([1.0, 1.0, 5.0], [1.0, 1.0, 5.0], [0, 0, 1])
+    assert none.pooled == 1.0 and np.isnan(none.per_task)
+
+
+def test_predicting_the_mean_explains_nothing():
+    y = np.random.default_rng(1).normal(size=50)
+    assert explained_variance(y, np.full(50, y.mean())) == pytest.approx((0.0, 0.0))
+
+
+def test_interleaved_tasks_do_not_depend_on_row_order():
+    rng = np.random.default_rng(2)
+    y, mean, task = rng.normal(size=40), rng.normal(size=40), rng.integers(4, size=40)
+    order = rng.permutation(40)
+    shuffled = explained_variance(y[order], mean[order], task[order])
+    assert explained_variance(y, mean, task) == pytest.approx(shuffled)
+    by_hand = [
+        1 - np.sum((y - mean)[task == t] ** 2) / np.sum((y[task == t] - y[task == t].mean()) ** 2)
+        for t in range(4)
+    ]
+    assert shuffled.per_task == pytest.approx(np.mean(by_hand))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 1.0], [1.0, 2.0]), "y is constant"),
+        (([1.0, 2.0], [1.0]), "mean has shape"),
+        (([1.0, 2.0], [1.0, np.nan]), "mean is nan in row 1"),
+        (([], []), "y is empty"),
+        (([1.0, 2.0], [1.0, 2.0], [0]), "task has shape"),
+    ],
+)
+def test_explained_variance_of_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        explained_variance(*arguments)
+
+
+@pytest.mark.parametrize("negative", [-1, 0])
+def test_f1_by_hand(negative):
+    label = np.array([1, 1, negative, 1, negative, negative])
+    predicted = np.array([1, negative, 1, 1, negative, negative])
+    task = np.array([0, 0, 0, 1, 1, 2])
+    scores = f1_scores(label, predicted, task)
+    assert scores.accuracy == pytest.approx(4 / 6)
+    assert scores.micro_f1 == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+    # Task 0: TP 1, FP 1, FN 1; task 1: perfect; task 2: no positives at all counts 0.
+    assert scores.macro_f1 == pytest.approx((0.5 + 1.0 + 0.0) / 3)
+
+
+def test_f1_of_bools_and_without_task():
+    scores = f1_scores([True, False], [True, True])
+    assert scores == pytest.approx((0.5, 2 / 3, 2 / 3))
+
+
+def test_log_loss_by_hand_and_at_the_ends():
+    assert log_loss([1, -1], [0.8, 0.4]) == pytest.approx(-(np.log(0.8) + np.log(0.6)) / 2)
+    assert log_loss([0, 1], [0.0, 1.0]) == pytest.approx(0.0, abs=1e-10)
+    assert log_loss([1], [0.0]) == pytest.approx(-np.log(1e-12))
+
+
+def _fit(model, data):
+    return model.fit(data, draws=20, tune=20, chains=2, random_seed=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def real():
+    data, _ = zoo.datasets.simulate_matrix_normal(4, 3, 20, random_seed=1)
+    train, test = data.split(0.4, random_seed=1)
+    fits = {"pooled": zoo.PooledTasks(), "alone": zoo.IndependentTasks()}
+    return {name: _fit(model, train.standardize()) for name, model in fits.items()}, test
+
+
+def test_compare_of_real_responses_agrees_with_the_predictions(real):
+    fits, test = real
+    table = compare(fits, test, ci_prob=0.8, random_seed=3)
+    assert list(table.index) == ["pooled", "alone"]
+    predicted = fits["alone"].predict(test, ci_prob=0.8, random_seed=3)
+    error = test.y - predicted["mean"].to_numpy()
+    inside = (test.y >= predicted["lower"]) & (test.y <= predicted["upper"])
+    explained = explained_variance(test.y, predicted["mean"], test.task)
+    assert isinstance(explained, ExplainedVariance)
+    expected = [
+        100 * explained.pooled,
+        100 * explained.per_task,
+        np.sqrt(np.mean(error**2)),
+        np.mean(np.abs(error)),
+        100 * float(inside.mean()),
+    ]
+    assert table.loc["alone"].to_numpy() == pytest.approx(expected)
+    assert list(table.columns)[-1] == "80% interval covers %"
+
+
+def test_compare_is_reproducible(real):
+    fits, test = real
+    assert compare(fits, test, random_seed=3).equals(compare(fits, test, random_seed=3))
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    data, _ = zoo.datasets.simulate_matrix_normal(3, 3, 24, loss="hinge", random_seed=3)
+    train, test = data.split(0.5, random_seed=1)
+    return _fit(zoo.PooledTasks(response="logistic"), train), test
+
+
+def test_compare_of_labels(labelled):
+    fit, test = labelled
+    row = compare({"pooled": fit}, test, random_seed=1).loc["pooled"]
+    predicted = fit.predict(test, random_seed=1)
+    scores = f1_scores(test.y, predicted["label"], test.task)
+    expected = [100 * s for s in scores] + [log_loss(test.y, predicted["probability"])]
+    assert row.to_numpy() == pytest.approx(expected)
+    assert list(row.index) == ["accuracy %", "micro F1 %", "macro F1 %", "log loss"]
+
+
+def test_compare_refuses_a_mixture_and_nothing(real, labelled):
+    fits, test = real
+    with pytest.raises(ValueError, match="mix models"):
+        compare({**fits, "labels": labelled[0]}, test)
+    with pytest.raises(ValueError, match="fits is empty"):
+        compare({}, test)
+
+
+def _posterior():
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(2, 5, 3, 3))
+    covariance = factors @ np.swapaxes(factors, -1, -2)
+    return xr.Dataset(
+        {
+            "coefficients": (("chain", "draw", "feature", "task"), rng.normal(size=(2, 5, 3, 9))),
+            "feature_cov": (("chain", "draw", "feature", "feature_bis"), covariance),
+            "noise": (("chain", "draw"), rng.normal(size=(2, 5))),
+        },
+        coords={"feature": list("abc"), "task": [f"t{i}" for i in range(9)]},
+    )
+
+
+def test_scalars_are_log_determinants_and_scalars():
+    posterior = _posterior()
+    scalars = scalar_summaries(posterior)
+    assert list(scalars) == ["log|feature_cov|", "noise"]
+    expected = np.log(np.linalg.det(posterior["feature_cov"].to_numpy()))
+    assert scalars["log|feature_cov|"].to_numpy() == pytest.approx(expected)
+
+
+def test_scalars_without_covariance_are_the_first_coefficients():
+    scalars = scalar_summaries(_posterior().drop_vars("feature_cov"))
+    assert list(scalars) == ["noise", *(f"coefficients[a, t{i}]" for i in range(4))]
+    assert scalars["coefficients[a, t1]"].to_numpy() == pytest.approx(
+        _posterior()["coefficients"].sel(feature="a", task="t1").to_numpy()
+    )
+
+
+def test_scalars_by_name():
+    assert list(scalar_summaries(_posterior(), "noise")) == ["noise"]
+    with pytest.raises(ValueError, match="var_names has 'nois'"):
+        scalar_summaries(_posterior(), ["nois"])
+    with pytest.raises(ValueError, match="more than 12 scalars"):
+        scalar_summaries(_posterior(), ["coefficients"])
+    with pytest.raises(ValueError, match="var_names is empty"):
+        scalar_summaries(_posterior(), [])

@@ -1,0 +1,362 @@
+"""The command ``zoo``. Thin: each command imports what it needs when it runs, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from zoo.data import MultiTaskData
+    from zoo.factory import ModelFactory
+    from zoo.fit import Fit
+
+__all__ = ["app", "main"]
+
+_BAD_INPUT = 2
+_INTERRUPTED = 130
+_INTERCEPT = "intercept"
+_TASK_ATTRIBUTE = "zoo_task_column"
+_SHOWN_ROWS = 10
+# typer carries its own copy of click in some versions: its exceptions are found through typer's names.
+_USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+app = typer.Typer(name="zoo", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+Seed = Annotated[int | None, typer.Option(min=0, help="Same seed, same output.")]
+Draws = Annotated[int, typer.Option(min=1, help="Kept draws of each chain.")]
+Tune = Annotated[int, typer.Option(min=0, help="Warm-up of each chain.")]
+Chains = Annotated[int, typer.Option(min=1, help="Number of chains.")]
+FitFile = Annotated[Path, typer.Argument(metavar="FIT.nc", help="A file of `zoo fit` or fit.save.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `zoo list`.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"zoo {version('multitask-zoo')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")] = False,
+) -> None:
+    """Bayesian multi-task learning on PyMC."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+# -------------------------------------------------------------------- commands
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the posterior, tables and pictures.")],
+    seed: Seed = 1,
+    draws: Draws = 1000,
+    tune: Tune = 500,
+    chains: Chains = 2,
+) -> None:
+    """Data to posterior to comparison on held-out rows: School where it is at hand, else a shipped panel."""
+    from zoo.demo import run_demo
+
+    run_demo(out, draws=draws, tune=tune, chains=chains, seed=seed, console=_console())
+
+
+@app.command("list")
+def list_models() -> None:
+    """List the models."""
+    from zoo.registry import list_models
+    from zoo.report import print_frame
+
+    print_frame(_console(), list_models(), "Models")
+
+
+@app.command()
+def describe(model: Model) -> None:
+    """Describe a model: what it is, its fields with defaults, its methods, its paper."""
+    from dataclasses import MISSING, fields
+    from inspect import cleandoc
+
+    from zoo.registry import get_factory
+
+    factory = get_factory(model)
+    typer.echo(f"{model}\n\n{cleandoc(factory.__doc__ or '')}\n\nFields")
+    for field in fields(factory):
+        default = "(required)" if field.default is MISSING else repr(field.default)
+        typer.echo(f"  {field.name} = {default}")
+    typer.echo("\nMethods, best first")
+    for name, computes in factory().methods.items():
+        typer.echo(f"  {name}: {computes}")
+    typer.echo(f"\nPaper\n  {factory.paper}")
+
+
+@app.command()
+def fit(
+    model: Model,
+    data: Annotated[Path, typer.Option(help="CSV file with a header, one row an observation.")],
+    y: Annotated[str, typer.Option(help="Column of the response or label.")],
+    task: Annotated[str, typer.Option(help="Column of the task.")],
+    out: Annotated[Path, typer.Option(help="NetCDF file to write.")],
+    features: Annotated[
+        str | None, typer.Option(help="Feature columns, comma-separated. Default: all others.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field of the model; repeatable."),
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="Inference method. Default: the model's best.")] = None,
+    draws: Draws = 1000,
+    tune: Tune = 1000,
+    chains: Chains = 4,
+    seed: Seed = None,
+    standardize: Annotated[bool, typer.Option(help="Scale features, and a real response.")] = True,
+    intercept: Annotated[bool, typer.Option(help="Add a feature that is 1 everywhere.")] = True,
+) -> None:
+    """Fit a model to a CSV file."""
+    from zoo.report import complete, print_diagnostics, staged_file, summary_table
+
+    factory = _factory(model, set_ or [])
+    with staged_file(out) as temporary:
+        table = _read_csv(data)
+        _require_columns(table, data, {"--y": [y], "--task": [task], "--features": _split(features)})
+        training = _training_data(table, y, task, _split(features), intercept)
+        if standardize:
+            training = training.standardize(y=not factory.observation.labels)
+        _check(factory, training)
+        typer.echo(f"{factory!r}\n{training!r}")
+        result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
+        complete(result, draws, chains)
+        result.idata.attrs[_TASK_ATTRIBUTE] = task
+        result.save(temporary)
+    print_diagnostics(_console(), summary_table(result))
+    typer.echo(f"Written to {out}")
+
+
+@app.command()
+def predict(
+    fit: FitFile,
+    data: Annotated[Path, typer.Option(help="CSV file with the feature columns and the task column.")],
+    task: Annotated[str | None, typer.Option(help="Column of the task. Default: that of `zoo fit`.")] = None,
+    new_task: Annotated[
+        bool, typer.Option("--new-task", help="Predict tasks that were not in the data from the population.")
+    ] = False,
+    ci_prob: Annotated[float, typer.Option(help="Probability of the interval.")] = 0.9,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file to write. Default: print the first rows.")
+    ] = None,
+    seed: Seed = None,
+) -> None:
+    """Predict the rows of a CSV file."""
+    from zoo.report import print_frame, staged_file, write_csv
+    from zoo.storage import load
+
+    fitted = load(fit)
+    table = _read_csv(data)
+    column = task or str(fitted.idata.attrs.get(_TASK_ATTRIBUTE, "task"))
+    _require_columns(table, data, {"--task": [column]})
+    table = _with_intercept(table, fitted)
+    if out is None:
+        predicted = _predict(fitted, table, column, new_task, ci_prob, seed)
+        title = f"First {min(_SHOWN_ROWS, len(predicted))} of {len(predicted):,} rows (--out writes all)"
+        print_frame(_console(), predicted.head(_SHOWN_ROWS), title)
+        return
+    with staged_file(out) as temporary:
+        predicted = _predict(fitted, table, column, new_task, ci_prob, seed)
+        write_csv(predicted, temporary)
+    typer.echo(f"{len(predicted):,} rows written to {out}")
+
+
+@app.command()
+def report(
+    fit: FitFile, out: Annotated[Path, typer.Option(help="Folder for the table and pictures.")]
+) -> None:
+    """Write a summary table and pictures of a fit into a folder."""
+    from zoo.report import run_report
+    from zoo.storage import load
+
+    files = run_report(load(fit), out, _console())
+    typer.echo(f"{', '.join(files)} written to {out}")
+
+
+# -------------------------------------------------------------------- parts of commands
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _factory(model: str, settings: Sequence[str]) -> ModelFactory:
+    """The model with the fields of ``--set``."""
+    import json
+
+    from zoo.registry import get_factory
+
+    cls = get_factory(model)
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting!r} has no '='. Write --set field=value.")
+        try:
+            values[name] = json.loads(text)
+        except json.JSONDecodeError:
+            values[name] = text
+    with _settings_of_the_right_kind(model):
+        return cls.from_spec({"factory": model, "fields": values})
+
+
+@contextmanager
+def _settings_of_the_right_kind(model: str) -> Iterator[None]:
+    """A value of a kind that a field's check did not expect is bad input too."""
+    try:
+        yield
+    except TypeError as error:
+        raise ValueError(f"--set gives {model} a value it cannot use: {error}.") from error
+
+
+def _check(factory: ModelFactory, data: MultiTaskData) -> None:
+    """Hold the fields against the data; what it warns of, the fit warns of again."""
+    with _settings_of_the_right_kind(type(factory).__name__), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        factory.validate(data)
+
+
+def _split(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    if not path.is_file():
+        raise FileNotFoundError(f"--data {str(path)!r} is no file. Give a CSV file.")
+    try:
+        table = pd.read_csv(path)
+    except (ValueError, pd.errors.ParserError) as error:
+        raise ValueError(f"--data {str(path)!r} cannot be read as CSV ({error}).") from error
+    if table.empty:
+        raise ValueError(f"--data {str(path)!r} has no rows. Give at least one below the header.")
+    return table
+
+
+def _require_columns(table: pd.DataFrame, path: Path, wanted: dict[str, list[str] | None]) -> None:
+    for option, columns in wanted.items():
+        for column in columns or []:
+            if column not in table.columns:
+                raise ValueError(
+                    f"{option} names {column!r}, which is no column of {str(path)!r}. "
+                    f"Its columns are {', '.join(map(str, table.columns))}."
+                )
+
+
+def _training_data(
+    table: pd.DataFrame, y: str, task: str, features: list[str] | None, intercept: bool
+) -> MultiTaskData:
+    from zoo.data import MultiTaskData
+
+    data = MultiTaskData.from_frame(table, y=y, task=task, features=features)
+    if intercept and _INTERCEPT in data.feature_names:
+        typer.echo(f"The data have a column {_INTERCEPT!r}: none is added.")
+        return data
+    return data.add_intercept(_INTERCEPT) if intercept else data
+
+
+def _with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:
+    """The table with the column of ones that ``zoo fit`` added, where the file has none."""
+    names = fitted.data.feature_names
+    if _INTERCEPT in table.columns or _INTERCEPT not in names:
+        return table
+    # A column of that name in the user's own training data may hold anything: only ones are filled in.
+    ones = bool((fitted.data.inputs[:, names.index(_INTERCEPT)] == 1.0).all())
+    return table.assign(**{_INTERCEPT: 1.0}) if ones else table
+
+
+def _predict(
+    fitted: Fit, table: pd.DataFrame, column: str, new_task: bool, ci_prob: float, seed: int | None
+) -> pd.DataFrame:
+    """Predictions by row of the file; with ``new_task``, known tasks are predicted as known ones."""
+    import pandas as pd
+
+    if table[column].isna().any():
+        row = int(table[column].isna().to_numpy().argmax())
+        raise ValueError(f"column {column!r} is missing in row {row}. Name the task of every row.")
+    labels = table[column].astype(str)
+    known = labels.isin(fitted.data.task_names)
+    groups = [(known, False), (~known, True)] if new_task else [(known | True, False)]
+    parts = []
+    for rows, unseen in groups:
+        if rows.any():
+            predicted = fitted.predict(
+                table[rows], task=labels[rows], new_task=unseen, ci_prob=ci_prob, random_seed=seed
+            )
+            parts.append(predicted.to_dataframe().set_index(table.index[rows]))
+    result = pd.concat(parts).sort_index().rename_axis("row")
+    return result[["task", *(name for name in result.columns if name != "task")]]
+
+
+# -------------------------------------------------------------------- entry point
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code: 0, 2 for bad input, 130 for Ctrl-C, 1 for a failed run.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    with _plain_warnings():
+        try:
+            code = app(given, standalone_mode=False, prog_name="zoo") or 0
+        except (KeyboardInterrupt, typer.Abort):
+            code = _INTERRUPTED
+        except _USAGE_ERROR as error:
+            return _fail(f"{error.format_message()} Try 'zoo --help'.", _BAD_INPUT)
+        except (ValueError, KeyError, OSError, ArithmeticError) as error:
+            if "--traceback" in given:
+                traceback.print_exc()
+            message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+            failed_run = isinstance(error, ArithmeticError)
+            return _fail(message or type(error).__name__, 1 if failed_run else _BAD_INPUT)
+    # typer turns Ctrl-C into this code by itself, without a word.
+    return _fail("interrupted, nothing was written.", code) if code == _INTERRUPTED else code
+
+
+def _fail(message: str, code: int) -> int:
+    typer.echo(f"Error: {' '.join(message.split())}", err=True)
+    return code
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line, without the place in the source that raised them."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

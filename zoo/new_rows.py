@@ -1,0 +1,74 @@
+"""New rows to predict: features by column name, tasks by name or position."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from zoo.checks import finite_matrix
+from zoo.data import MultiTaskData
+
+__all__ = ["read_rows"]
+
+
+def read_rows(
+    X: Any, task: Any, t: Any, data: MultiTaskData
+) -> tuple[list[str], np.ndarray, np.ndarray | None]:
+    """Task label of each row, features on the user's scale, and t."""
+    if isinstance(X, MultiTaskData):
+        if X.feature_names != data.feature_names:
+            raise ValueError("X has other feature_names than the fitted data. Use the same features.")
+        labels = [X.task_names[code] for code in X.task]
+        return labels, X.original_X(), X.t if t is None else np.asarray(t, dtype=np.float64)
+    if isinstance(X, pd.DataFrame):
+        missing = [name for name in data.feature_names if name not in map(str, X.columns)]
+        if missing:
+            raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
+        X = X.rename(columns=str)[list(data.feature_names)]
+    features = finite_matrix(X, "X", data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None)
+    if features.shape[1] != data.n_features:
+        raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
+    if (t is None) != (data.t is None):
+        raise ValueError("t must be given exactly where the fitted data have a continuous task variable.")
+    t_values = None if t is None else finite_matrix(np.reshape(t, (len(features), -1)), "t", None)
+    return _task_labels(task, len(features), data.task_names), features, t_values
+
+
+def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
+    if task is None:
+        if len(known) > 1:
+            raise ValueError(f"task is missing. Name the task of each row, for instance task={known[0]!r}.")
+        return [known[0]] * n_rows
+    values = np.asarray(task)
+    if values.ndim == 0:
+        values = np.repeat(values[None], n_rows)
+    if values.shape != (n_rows,):
+        raise ValueError(f"task has shape {values.shape} and X has {n_rows} rows. Give one task a row.")
+    if values.dtype.kind not in "iu":
+        return [str(v) for v in values]
+    numbers = _numbers_in(known)
+    if isinstance(task, pd.Series | pd.Index):  # a column of a table holds labels, never positions
+        by_number = dict(zip(numbers or [], known, strict=False))
+        return [by_number.get(int(v), str(v)) for v in values]
+    if numbers is not None and numbers != list(range(len(known))):
+        # The labels that the tasks came with and their positions differ: never guess.
+        raise ValueError(
+            "task holds whole numbers, and the task names are numbers too, so names and positions could be "
+            "confused. Pass names as strings, a pandas Series of labels, or the MultiTaskData itself as X."
+        )
+    bad = (values < 0) | (values >= len(known))
+    if bad.any():
+        raise ValueError(
+            f"task {int(values[bad][0])} is not among the {len(known)} tasks of the data (0 .. {len(known) - 1}). "
+            "Check it, or pass new_task=True with a name."
+        )
+    return [known[int(v)] for v in values]
+
+
+def _numbers_in(known: tuple[str, ...]) -> list[int] | None:
+    """The whole numbers that the task names are ("7") or were made from ("task 7"); None if they are words."""
+    matches = [re.fullmatch(r"(?:task )?(-?\d+)", name) for name in known]
+    return [int(m[1]) for m in matches if m] if all(matches) else None

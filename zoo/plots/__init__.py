@@ -1,0 +1,12 @@
+"""Pictures of a fit.
+
+Each function returns a matplotlib Figure and shows nothing by itself. With ``ax`` it draws into a panel of yours.
+Figures are pyplot's: ``plt.show()`` shows them, and in a notebook a semicolon after the call avoids a second copy.
+"""
+
+from zoo.plots.correlation import task_correlation
+from zoo.plots.forest import coefficient_forest
+from zoo.plots.predictions import predicted_vs_observed
+from zoo.plots.traces import trace_rank
+
+__all__ = ["coefficient_forest", "predicted_vs_observed", "task_correlation", "trace_rank"]

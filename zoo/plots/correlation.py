@@ -1,0 +1,95 @@
+"""Heat map of how tasks correlate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from zoo.checks import one_of
+from zoo.plots.figures import figure_of, panel
+
+if TYPE_CHECKING:
+    from zoo.fit import Fit
+
+__all__ = ["task_correlation"]
+
+_DRAWS_AT_A_TIME = 100
+
+
+def task_correlation(
+    fit: Fit, order: str = "cluster", ax: Axes | None = None, figsize: tuple[float, float] | None = None
+) -> Figure:
+    """Posterior mean of the correlation between tasks, as a heat map.
+
+    Each draw of ``task_cov`` is scaled to a correlation, then averaged: the scale of ``task_cov`` alone is not
+    identified.
+
+    Parameters
+    ----------
+    fit : Fit
+    order : {"cluster", "data"}
+        Tasks by average-linkage clustering, so that groups show as blocks, or as in the data.
+    ax : matplotlib Axes, optional
+        Panel to draw into.
+    figsize : (float, float), optional
+        Inches; default: grows with the number of tasks, so that every name can be read.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        The posterior has no ``task_cov``.
+    """
+    one_of(order, ("cluster", "data"), "order")
+    posterior = fit.idata["posterior"]
+    if "task_cov" not in posterior:
+        raise ValueError(
+            f"fit has no 'task_cov' in its posterior ({fit.factory!r}). "
+            'Fit a model that learns one, for instance zoo.MaxMargin(task_cov="learned").'
+        )
+    correlation = _mean_correlation(posterior["task_cov"].to_numpy())
+    places = _clustered(correlation) if order == "cluster" else np.arange(len(correlation))
+    names = [str(posterior["task"].to_numpy()[i]) for i in places]
+    few = len(names) <= 40
+    side = 3.0 + 0.22 * len(names) if few else min(2.0 + 0.09 * len(names), 40.0)
+    axes = panel(ax, figsize or (side + 1.0, side))
+    image = axes.imshow(correlation[np.ix_(places, places)], cmap="RdBu_r", vmin=-1.0, vmax=1.0)
+    size = 8.0 if few else 5.5
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
+    axes.set_yticks(range(len(names)), names, fontsize=size)
+    axes.tick_params(length=1.5, pad=1.5)
+    axes.set_title(f"Correlation of {len(names)} tasks, posterior mean")
+    bar = figure_of(axes).colorbar(image, ax=axes, shrink=0.6, pad=0.02)
+    bar.set_label("correlation")
+    return figure_of(axes)
+
+
+def _mean_correlation(covariance: np.ndarray) -> np.ndarray:
+    """Average over draws of the correlation of each; covariance (chain, draw, T, T)."""
+    draws = covariance.reshape(-1, *covariance.shape[2:])
+    total = np.zeros(draws.shape[1:])
+    # In blocks: a copy of all draws can be larger than memory.
+    for start in range(0, len(draws), _DRAWS_AT_A_TIME):
+        block = draws[start : start + _DRAWS_AT_A_TIME]
+        sd = np.sqrt(np.diagonal(block, axis1=1, axis2=2))
+        total += (block / (sd[:, :, None] * sd[:, None, :])).sum(axis=0)
+    return total / len(draws)
+
+
+def _clustered(correlation: np.ndarray) -> np.ndarray:
+    """Positions that put correlated tasks next to each other."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    if len(correlation) < 3:
+        return np.arange(len(correlation))
+    distance = np.clip(1.0 - (correlation + correlation.T) / 2.0, 0.0, None)
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(squareform(distance, checks=False), method="average", optimal_ordering=True)
+    return leaves_list(tree)

@@ -1,0 +1,117 @@
+"""Intervals of coefficients, one line a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from zoo.checks import one_of
+from zoo.plots.figures import check_probability, figure_of, panel
+
+if TYPE_CHECKING:
+    from zoo.fit import Fit
+
+__all__ = ["coefficient_forest"]
+
+
+def coefficient_forest(
+    fit: Fit,
+    feature: str | None = None,
+    tasks: Sequence[str] | None = None,
+    ci_prob: float = 0.9,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> Figure:
+    """Posterior mean and central interval of one feature's coefficient in each task, sorted by mean.
+
+    Models whose coefficients hold for all tasks show one line a feature instead.
+
+    Parameters
+    ----------
+    fit : Fit
+    feature : str, optional
+        Default: the feature with the largest mean absolute coefficient, the intercept left out.
+    tasks : sequence of str, optional
+        Default: all.
+    ci_prob : float
+        Probability of the interval.
+    ax : matplotlib Axes, optional
+        Panel to draw into.
+    figsize : (float, float), optional
+        Inches; default: grows with the number of lines.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        The posterior has no ``coefficients``, or the feature or a task is unknown.
+    """
+    check_probability(ci_prob)
+    coefficients, title, dim = _select(fit, feature, tasks)
+    tail = (1.0 - ci_prob) / 2.0
+    mean = coefficients.mean(("chain", "draw"))
+    low, high = (coefficients.quantile(q, ("chain", "draw")) for q in (tail, 1.0 - tail))
+    order = np.argsort(mean.to_numpy(), kind="stable")
+    names = [str(coefficients[dim].to_numpy()[i]) for i in order]
+    many = len(names) > 40
+    axes = panel(ax, figsize or (6.0, min(1.4 + (0.105 if many else 0.22) * len(names), 60.0)))
+    lines = np.arange(len(names))
+    axes.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
+    axes.hlines(lines, low.to_numpy()[order], high.to_numpy()[order], color="C0", linewidth=1.2)
+    axes.plot(mean.to_numpy()[order], lines, "o", color="C0", markersize=2.5 if many else 4.0)
+    axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5)
+    axes.tick_params(axis="y", length=1.5, pad=2.0)
+    axes.set_ylim(-0.8, len(names) - 0.2)
+    axes.grid(axis="y", color="0.93", linewidth=0.6)
+    axes.set_axisbelow(True)
+    scale = ", standardized data" if fit.data.transform is not None else ""
+    axes.set_xlabel(f"mean and {100 * ci_prob:g}% interval{scale}")
+    axes.set_title(title, fontsize=11)
+    return figure_of(axes)
+
+
+def _select(fit: Fit, feature: str | None, tasks: Sequence[str] | None) -> tuple[xr.DataArray, str, str]:
+    """Coefficients to show, the title, and the dim that the lines run over."""
+    if "coefficients" not in fit.idata["posterior"]:
+        raise ValueError(
+            f"fit has no 'coefficients' in its posterior ({fit.factory!r}). Use a model that is linear in x."
+        )
+    values = fit.posterior["coefficients"]
+    if feature is not None:
+        one_of(feature, fit.data.feature_names, "feature")
+    if "task" not in values.dims:
+        if tasks is not None:
+            raise ValueError(
+                f"tasks was given, but the coefficients of {fit.factory!r} hold for all tasks. Leave it out."
+            )
+        shown = values if feature is None else values.sel(feature=[feature])
+        return shown, "Coefficients, the same in all tasks", "feature"
+    if tasks is not None:
+        if isinstance(tasks, str):
+            tasks = [tasks]
+        for name in tasks:
+            one_of(name, fit.data.task_names, "tasks")
+        if not len(tasks):
+            raise ValueError("tasks is empty. Name at least one task.")
+        values = values.sel(task=list(tasks))
+    if feature is None:
+        feature = _largest(fit, values)
+    return values.sel(feature=feature), f"Coefficient of {feature!r} by task", "task"
+
+
+def _largest(fit: Fit, values: xr.DataArray) -> str:
+    """The feature with the largest mean absolute coefficient; a constant column (the intercept) is no feature."""
+    by_feature = values.mean(("chain", "draw")).transpose("feature", "task").to_numpy()
+    size = np.abs(by_feature).mean(axis=1)
+    varies = np.ptp(fit.data.inputs, axis=0) > 0.0
+    if varies.any():
+        size = np.where(varies, size, -1.0)
+    return fit.data.feature_names[int(np.argmax(size))]

@@ -1,0 +1,92 @@
+"""Traces and rank histograms of a few scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from zoo.diagnostics.scalars import scalar_summaries
+
+if TYPE_CHECKING:
+    from zoo.fit import Fit
+
+__all__ = ["trace_rank"]
+
+
+def trace_rank(
+    fit: Fit, var_names: Sequence[str] | None = None, figsize: tuple[float, float] | None = None
+) -> Figure:
+    """Trace and rank histogram of scalars of the posterior, one colour a chain.
+
+    Where chains agree, the ranks of each chain's draws among all draws are uniform: its histogram stays near the
+    grey line, mostly inside the grey band (99% for independent draws; correlated draws leave it more often).
+
+    Parameters
+    ----------
+    fit : Fit
+    var_names : sequence of str, optional
+        Variables of the posterior; covariances are shown by their log determinant. Default: the log determinants
+        and what is a scalar already; without a covariance, the first coefficients as well.
+    figsize : (float, float), optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    import matplotlib.pyplot as plt
+
+    scalars = scalar_summaries(fit.posterior, var_names)
+    names = [str(name) for name in scalars.data_vars]
+    figure, panels = plt.subplots(
+        len(names),
+        2,
+        figsize=figsize or (10.0, 0.6 + 2.0 * len(names)),
+        squeeze=False,
+        layout="constrained",
+        width_ratios=[1.6, 1.0],
+    )
+    for name, (left, right) in zip(names, panels, strict=True):
+        values = scalars[name].to_numpy()
+        _trace(left, values)
+        left.set_title(name, fontsize=10)
+        _ranks(right, values)
+        right.set_title(f"ranks of {name}", fontsize=10)
+    panels[-1, 0].set_xlabel("draw")
+    panels[-1, 1].set_xlabel("rank among the draws of all chains")
+    chains = scalars["chain"].to_numpy() if "chain" in scalars.coords else range(scalars.sizes["chain"])
+    figure.legend(
+        panels[0, 0].get_lines(),
+        [f"chain {chain}" for chain in chains],
+        loc="outside lower center",
+        ncols=min(len(chains), 8),
+        frameon=False,
+    )
+    return figure
+
+
+def _trace(axes: Axes, values: np.ndarray) -> None:
+    for draws in values:
+        axes.plot(draws, linewidth=0.7, alpha=0.8)
+    axes.margins(x=0.01)
+
+
+def _ranks(axes: Axes, values: np.ndarray) -> None:
+    from scipy.stats import hypergeom, rankdata
+
+    chains, draws = values.shape
+    ranks = rankdata(values, method="average").reshape(chains, draws)
+    n_bins = int(np.clip(draws // 20, 2, 20))
+    edges = np.linspace(0.5, chains * draws + 0.5, n_bins + 1)
+    # A bin holds a fixed number of the draws of all chains; how many are this chain's is hypergeometric.
+    band = hypergeom.ppf([0.005, 0.995], chains * draws, draws, round(chains * draws / n_bins))
+    axes.axhspan(band[0], band[1], color="0.92", zorder=0)
+    axes.axhline(draws / n_bins, color="0.6", linewidth=0.8)
+    for own in ranks:
+        axes.stairs(np.histogram(own, edges)[0], edges, baseline=None, linewidth=1.2)
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("draws", fontsize=8)
+    axes.margins(x=0.01)

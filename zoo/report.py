@@ -1,0 +1,210 @@
+"""Tables and pictures of a fit, written to a folder in one go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from zoo.fit import Fit
+
+__all__ = [
+    "complete",
+    "print_diagnostics",
+    "print_frame",
+    "run_report",
+    "save_figure",
+    "staged_file",
+    "staged_folder",
+    "summary_table",
+    "write_csv",
+]
+
+# A larger variable (the task covariance of School has 19,321 entries) stands in the table by its scalars alone.
+_LARGEST_VARIABLE = 5_000
+_DPI = 150
+_WORST_RHAT = 1.05
+_SMALLEST_ESS = 100
+
+
+# -------------------------------------------------------------------- writing
+
+
+@contextmanager
+def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file beside ``path`` that takes its name when the block ends well, and vanishes otherwise.
+
+    Raises at once where ``path`` cannot be written, before any work is done.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"folder {str(target.parent)!r} does not exist. Make it first.")
+    if target.is_dir():
+        raise IsADirectoryError(f"path {str(target)!r} is a folder. Give the name of a file.")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    except OSError as error:
+        raise _unwritable(target.parent, error) from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def staged_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary folder whose files appear in ``path`` when the block ends well, and vanish otherwise.
+
+    A new folder appears whole, by one rename. In a folder that exists, files are replaced one by one.
+    """
+    target = Path(path).resolve()
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(f"path {str(path)!r} is a file. Give the name of a folder.")
+    # Where the folder or its parents are still missing, the nearest one that is there: the same file system.
+    home = next(folder for folder in (target, *target.parents) if folder.exists())
+    try:
+        temporary = Path(tempfile.mkdtemp(dir=home, prefix=f".{target.name}.", suffix=".part"))
+    except OSError as error:
+        raise _unwritable(home, error) from None
+    try:
+        yield temporary
+        if target.exists():
+            for file in sorted(temporary.iterdir()):
+                file.replace(target / file.name)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary.chmod(0o755)
+            temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _unwritable(folder: Path, error: OSError) -> PermissionError:
+    return PermissionError(f"folder {str(folder)!r} cannot be written to ({error.strerror}). Choose another.")
+
+
+def write_csv(frame: pd.DataFrame, path: Path, index: bool = True) -> None:
+    """Write a table; eight significant digits, so that the file does not hang on the last bit."""
+    frame.to_csv(path, index=index, float_format="%.8g", lineterminator="\n")
+
+
+def save_figure(draw: Callable[..., Any], path: Path, *arguments: Any, **options: Any) -> None:
+    """Write ``draw(*arguments, **options)`` to a PNG file and close it."""
+    import matplotlib.pyplot as plt
+
+    figure = draw(*arguments, **options)
+    try:
+        figure.savefig(path, dpi=_DPI)
+    finally:
+        plt.close(figure)
+
+
+# -------------------------------------------------------------------- tables
+
+
+def complete(fit: Fit, draws: int, chains: int) -> None:
+    """Raise ``KeyboardInterrupt`` unless the fit has all its draws: Ctrl-C makes ``fit`` return what there is,
+    and a command must not pass a part for the whole.
+    """
+    sizes = fit.idata["posterior"].sizes
+    if (sizes["chain"], sizes["draw"]) != (chains, draws):
+        raise KeyboardInterrupt
+
+
+def summary_table(fit: Fit) -> pd.DataFrame:
+    """ArviZ's summary of the scalars that stand for the posterior, then of every variable that is not too large."""
+    import arviz as az
+    import xarray as xr
+
+    from zoo.diagnostics import scalar_summaries
+
+    posterior = fit.posterior
+    scalars = scalar_summaries(posterior)
+    added = scalars.drop_vars([name for name in scalars.data_vars if not str(name).startswith("log|")])
+    sizes = posterior.sizes["chain"] * posterior.sizes["draw"]
+    small = [name for name, values in posterior.items() if values.size // sizes <= _LARGEST_VARIABLE]
+    tree = xr.DataTree.from_dict({"posterior": xr.merge([added, posterior[small]], join="outer")})
+    # A variable that is the same in every draw has no R-hat: NaN, without a warning.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return az.summary(tree, round_to="none").rename_axis("name")
+
+
+def print_diagnostics(console: Console, summary: pd.DataFrame) -> None:
+    """Worst R-hat and smallest effective sample size of a summary, and whether they will do."""
+    rhat, ess = float(summary["r_hat"].max()), float(summary["ess_bulk"].min())
+    if not np.isfinite(ess):
+        console.print("R-hat and ESS are not defined for so few draws: take more.")
+        return
+    if not np.isfinite(rhat):
+        console.print(f"Smallest bulk ESS {ess:.0f}; R-hat needs two chains.")
+        return
+    poor = int(((summary["r_hat"] > _WORST_RHAT) | (summary["ess_bulk"] < _SMALLEST_ESS)).sum())
+    verdict = (
+        f" {poor} of {len(summary):,} rows have R-hat above {_WORST_RHAT} or ESS below {_SMALLEST_ESS}: "
+        "take more draws before relying on them."
+        if poor
+        else ""
+    )
+    console.print(
+        f"Worst R-hat {rhat:.3f} ({summary['r_hat'].idxmax()}); "
+        f"smallest bulk ESS {ess:.0f} ({summary['ess_bulk'].idxmin()}).{verdict}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def print_frame(console: Console, frame: pd.DataFrame, title: str, digits: int = 3) -> None:
+    """Print a table with its index."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column(str(frame.index.name or ""), no_wrap=True)
+    for name, column in frame.items():
+        numeric = pd.api.types.is_numeric_dtype(column.dtype)
+        table.add_column(str(name), justify="right" if numeric else "left", overflow="fold", min_width=6)
+    for row in frame.itertuples():
+        table.add_row(*(_plain(value, digits) for value in row))
+    console.print(table)
+
+
+def _plain(value: Any, digits: int) -> Text:
+    # Text, not str: names with square brackets would be read as markup.
+    if not isinstance(value, float | np.floating):
+        return Text(str(value))
+    number = float(value)
+    return Text(f"{number:.{digits}f}" if abs(number) < 1e4 else f"{number:.{digits + 3}g}")
+
+
+# -------------------------------------------------------------------- the report
+
+
+def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[str]:
+    """Write ``summary.csv`` and the pictures that this posterior has into a folder; return the file names."""
+    from zoo import plots
+
+    with staged_folder(out) as folder:
+        summary = summary_table(fit)
+        write_csv(summary, folder / "summary.csv")
+        if "task_cov" in fit.posterior:
+            save_figure(plots.task_correlation, folder / "task_correlation.png", fit)
+        if "coefficients" in fit.posterior:
+            save_figure(plots.coefficient_forest, folder / "coefficient_forest.png", fit)
+        save_figure(plots.trace_rank, folder / "trace_rank.png", fit)
+        written = sorted(file.name for file in folder.iterdir())
+    console.print(f"{fit!r}", markup=False, soft_wrap=True)
+    print_diagnostics(console, summary)
+    return written

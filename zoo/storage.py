@@ -1,0 +1,208 @@
+"""The DataTree of a fit, and its NetCDF file: written at once or not at all, read without executing anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from zoo.checks import names
+from zoo.data import MultiTaskData, Transform
+
+if TYPE_CHECKING:
+    from zoo.factory import ModelFactory
+    from zoo.fit import Fit
+
+__all__ = ["load", "save", "to_datatree"]
+
+SCHEMA_VERSION = 1
+_ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
+
+
+def to_datatree(
+    factory: ModelFactory,
+    data: MultiTaskData,
+    y: np.ndarray,
+    posterior: Any,
+    stats: Any,
+    method: str,
+    random_seed: Any,
+) -> xr.DataTree:
+    """The DataTree of a fit; ``posterior`` and ``stats`` are Datasets or dicts of (chain, draw, ...) arrays."""
+    import zoo
+
+    coords = {k: list(v) for k, v in factory.coords(data).items()}
+    if not isinstance(posterior, xr.Dataset):
+        model, _ = factory.assemble(data, y)
+        dims = model.named_vars_to_dims
+        posterior = _dataset(posterior, {name: dims[name] for name in posterior}, coords)
+        stats = _dataset(stats, {name: () for name in stats}, {})
+    shared = data.shares_inputs
+    constant = {
+        "X": (("input_row" if shared else "obs", "feature"), data.inputs),
+        "task_index": ("obs", data.task),
+    }
+    if shared:
+        constant["row"] = ("obs", data.row)
+    if data.t is not None:
+        constant["t"] = (("obs", "t_column"), data.t)
+    attrs = {
+        "inference_library": "zoo",
+        "inference_library_version": zoo.__version__,
+        "sampling_method": method,
+        "random_seed": "None" if random_seed is None else str(random_seed),
+    }
+    names_only = {k: coords[k] for k in ("task", "feature", "obs")}
+    return xr.DataTree.from_dict(
+        {
+            "posterior": posterior.assign_attrs(attrs),
+            "sample_stats": stats.assign_attrs(attrs),
+            "observed_data": xr.Dataset({"y": ("obs", data.y)}, coords={"obs": coords["obs"]}),
+            "constant_data": xr.Dataset(constant, coords=names_only),
+        }
+    )
+
+
+def _dataset(values: dict[str, np.ndarray], dims: dict[str, Any], coords: dict[str, Any]) -> xr.Dataset:
+    variables = {name: (("chain", "draw", *dims[name]), array) for name, array in values.items()}
+    chain, draw = next(iter(values.values())).shape[:2]
+    used = {d for name in values for d in dims[name]}
+    return xr.Dataset(
+        variables,
+        coords={
+            "chain": np.arange(chain),
+            "draw": np.arange(draw),
+            **{k: v for k, v in coords.items() if k in used},
+        },
+    )
+
+
+def _transform_to_json(transform: Transform | None) -> dict[str, Any] | None:
+    if transform is None:
+        return None
+    return {
+        "x_mean": transform.x_mean.tolist(),
+        "x_scale": transform.x_scale.tolist(),
+        "y_mean": transform.y_mean,
+        "y_scale": transform.y_scale,
+    }
+
+
+def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
+    """Write a fit to a NetCDF file under a temporary name, then rename it."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"path {str(target)!r} lies in a folder that does not exist. Make it first.")
+    tree = fit.idata.copy()
+    tree.attrs.update(
+        zoo_schema_version=SCHEMA_VERSION,
+        zoo_spec=json.dumps(fit.factory.to_spec()),
+        zoo_method=fit.method,
+        zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
+    )
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    except OSError as error:
+        raise PermissionError(
+            f"folder {str(target.parent)!r} cannot be written to ({error.strerror}). Choose another."
+        ) from None
+    os.close(handle)
+    try:
+        tree.to_netcdf(temporary, engine="h5netcdf")
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return target
+
+
+def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None) -> Fit:
+    """Read a fit that :meth:`Fit.save` wrote. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path
+    factory : type, optional
+        The class of a model of your own, which the package does not know by name.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        The file is damaged, or no fit of this package, or of another schema version.
+    """
+    from zoo.fit import Fit
+    from zoo.registry import get_factory
+
+    source = Path(path)
+    if not source.is_file():
+        raise FileNotFoundError(f"path {str(source)!r} is no file. Give the file that fit.save wrote.")
+    try:
+        with xr.open_datatree(source, engine="h5netcdf") as opened:
+            tree = opened.load()
+    except Exception as error:  # h5py, h5netcdf and xarray each raise their own kinds on a damaged file
+        raise ValueError(
+            f"path {str(source)!r} cannot be read as NetCDF ({type(error).__name__}). "
+            "It is damaged, or no file of fit.save."
+        ) from error
+    absent = [name for name in _ATTRIBUTES if name not in tree.attrs] + [
+        group for group in ("posterior", "observed_data", "constant_data") if group not in tree.children
+    ]
+    if absent:
+        raise ValueError(f"path {str(source)!r} holds no fit of zoo: {absent[0]!r} is missing. Use fit.save.")
+    version = int(tree.attrs["zoo_schema_version"])
+    if version != SCHEMA_VERSION:
+        raise ValueError(
+            f"path {str(source)!r} has schema version {version}, this zoo reads {SCHEMA_VERSION}. Fit the model again."
+        )
+    spec = _json_attribute(tree, "zoo_spec", source)
+    if (
+        not isinstance(spec, dict)
+        or set(spec) != {"factory", "fields"}
+        or not isinstance(spec["fields"], dict)
+    ):
+        raise ValueError(f"path {str(source)!r} has a damaged zoo_spec. Fit the model again.")
+    cls = factory or get_factory(spec["factory"])
+    if cls.__name__ != spec["factory"]:
+        raise ValueError(
+            f"path {str(source)!r} holds a fit of {spec['factory']}, not of {cls.__name__}. Pass that class."
+        )
+    method = tree.attrs["zoo_method"]
+    data = _data_from_tree(tree, _json_attribute(tree, "zoo_transform", source))
+    for name in _ATTRIBUTES:
+        del tree.attrs[name]
+    return Fit(factory=cls.from_spec(spec), data=data, idata=tree, method=method)
+
+
+def _json_attribute(tree: xr.DataTree, name: str, source: Path) -> Any:
+    try:
+        return json.loads(tree.attrs[name])
+    except (TypeError, ValueError):
+        raise ValueError(f"path {str(source)!r} has a damaged {name}. Fit the model again.") from None
+
+
+def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTaskData:
+    constant = tree["constant_data"]
+    inputs = constant["X"].to_numpy()
+    transform = None
+    if saved is not None:
+        transform = Transform(
+            np.array(saved["x_mean"]), np.array(saved["x_scale"]), saved["y_mean"], saved["y_scale"]
+        )
+    data = MultiTaskData(
+        inputs=inputs,
+        row=constant["row"].to_numpy() if "row" in constant else np.arange(len(inputs)),
+        y=tree["observed_data"]["y"].to_numpy(),
+        task=constant["task_index"].to_numpy(),
+        task_names=names([str(v) for v in constant["task"].to_numpy()], "task"),
+        feature_names=names([str(v) for v in constant["feature"].to_numpy()], "feature"),
+        t=constant["t"].to_numpy() if "t" in constant else None,
+    )
+    return replace(data, transform=transform)

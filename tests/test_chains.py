@@ -44,6 +44,14 @@ def test_shapes_and_independent_streams():
     assert len(np.unique(posterior["x"])) == 21
 
 
+def test_thinning_keeps_every_other_draw():
+    every, _ = run_chains(Walk(), draws=12, tune=2, chains=2, random_seed=1, progress=False)
+    some, _ = run_chains(Walk(), draws=4, tune=2, chains=2, thin=3, random_seed=1, progress=False)
+    assert np.array_equal(some["x"], every["x"][:, 2::3])
+    with pytest.raises(ValueError, match="thin is 0"):
+        run_chains(Walk(), draws=4, tune=2, chains=2, thin=0, progress=False)
+
+
 @pytest.mark.parametrize("cores", [1, 2, 3])
 def test_draws_do_not_depend_on_cores(cores):
     one, _ = run_chains(Walk(), draws=5, tune=2, chains=3, random_seed=1, progress=False)

@@ -68,7 +68,7 @@ def _options(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the posterior, tables and pictures.")],
     seed: Seed = 1,
-    draws: Draws = 1000,
+    draws: Draws = 500,
     tune: Tune = 500,
     chains: Chains = 2,
 ) -> None:

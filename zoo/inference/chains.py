@@ -40,11 +40,14 @@ class Kernel(Protocol):
 class _Chain:
     """One chain and what it has drawn so far."""
 
-    def __init__(self, kernel: Kernel, number: int, draws: int, tune: int, seed: np.random.SeedSequence):
+    def __init__(
+        self, kernel: Kernel, number: int, draws: int, tune: int, thin: int, seed: np.random.SeedSequence
+    ):
         self.kernel = kernel
         self.number = number
         self.draws = draws
         self.tune = tune
+        self.thin = thin
         self.seed = seed
         self.done = 0
         self.posterior: dict[str, np.ndarray] = {}
@@ -55,12 +58,13 @@ class _Chain:
         rng = np.random.default_rng(self.seed)
         state = self.kernel.initialise(rng)
         started = time.perf_counter()
-        for i in range(self.tune + self.draws):
+        for i in range(self.tune + self.draws * self.thin):
             if stop is not None and stop.is_set():
                 break
             self.kernel.sweep(rng, state)
-            if i >= self.tune:
-                self._store(state, i - self.tune)
+            draw, left = divmod(i + 1 - self.tune, self.thin)
+            if draw > 0 and left == 0:
+                self._store(state, draw - 1)
             if report is not None:
                 report(self, i + 1)
         self.seconds = time.perf_counter() - started
@@ -92,6 +96,7 @@ def run_chains(
     chains: int,
     random_seed: int | np.random.SeedSequence | None = None,
     cores: int | None = None,
+    thin: int = 1,
     progress: bool = True,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Draw from the kernel's posterior.
@@ -109,6 +114,8 @@ def run_chains(
         Each chain gets its own child stream.
     cores : int, optional
         Chains at a time; default: as many as there are cores.
+    thin : int
+        Sweeps from one kept draw to the next.
     progress : bool
 
     Returns
@@ -120,12 +127,14 @@ def run_chains(
         if isinstance(random_seed, np.random.SeedSequence)
         else np.random.SeedSequence(random_seed)
     )
-    runs = [_Chain(kernel, i, draws, tune, s) for i, s in enumerate(seed.spawn(chains))]
+    if thin < 1:
+        raise ValueError(f"thin is {thin!r}. Give a whole number of at least 1.")
+    runs = [_Chain(kernel, i, draws, tune, thin, s) for i, s in enumerate(seed.spawn(chains))]
     backend, _ = joblib.parallel.get_active_backend(prefer="threads")
     shared = bool(getattr(backend, "supports_sharedmem", False))
     stop = threading.Event() if shared else None
     n_jobs = min(cores or joblib.cpu_count(), chains)
-    bar = ChainProgress(chains, draws + tune, tune) if progress else None
+    bar = ChainProgress(chains, draws * thin + tune, tune) if progress else None
     report = bar.report if bar is not None and shared else None
     with bar or nullcontext(), threadpool_limits(1):
         try:

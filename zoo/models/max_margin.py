@@ -191,6 +191,7 @@ class MaxMargin(ModelFactory):
         y: np.ndarray,
         run: Run,
         cores: int | None = None,
+        thin: int = 1,
         group_moves: bool = True,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         augmentation = self.observation.augmentation()
@@ -208,4 +209,4 @@ class MaxMargin(ModelFactory):
             nu_feature=self._nu("feature", data.n_features),
             group_moves=group_moves,
         )
-        return run_chains(kernel, cores=cores, **run._asdict())
+        return run_chains(kernel, cores=cores, thin=thin, **run._asdict())

@@ -205,7 +205,7 @@ def test_a_subclass_comes_back_with_its_class(tmp_path):
 
 
 def test_save_leaves_nothing_half_written(fit, tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="folder that does not exist"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         fit.save(tmp_path / "no" / "fit.nc")
     path = fit.save(tmp_path / "fit.nc")
     before = path.read_bytes()

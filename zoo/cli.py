@@ -129,7 +129,8 @@ def fit(
     intercept: Annotated[bool, typer.Option(help="Add a feature that is 1 everywhere.")] = True,
 ) -> None:
     """Fit a model to a CSV file."""
-    from zoo.report import complete, print_diagnostics, staged_file, summary_table
+    from zoo.files import staged_file
+    from zoo.report import complete, print_diagnostics, summary_table
 
     factory = _factory(model, set_ or [])
     with staged_file(out) as temporary:
@@ -163,7 +164,8 @@ def predict(
     seed: Seed = None,
 ) -> None:
     """Predict the rows of a CSV file."""
-    from zoo.report import print_frame, staged_file, write_csv
+    from zoo.files import staged_file
+    from zoo.report import print_frame, write_csv
     from zoo.storage import load
 
     fitted = load(fit)

@@ -15,13 +15,13 @@ from zoo.data import MultiTaskData
 from zoo.datasets.registry import FILES, cache_folder
 from zoo.diagnostics import compare
 from zoo.factory import ModelFactory
+from zoo.files import staged_folder
 from zoo.fit import Fit
 from zoo.report import (
     complete,
     print_diagnostics,
     print_frame,
     save_figure,
-    staged_folder,
     summary_table,
     write_csv,
 )

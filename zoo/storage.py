@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import xarray as xr
 
 from zoo.checks import names
 from zoo.data import MultiTaskData, Transform
+from zoo.files import staged_file
 
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
@@ -96,9 +96,6 @@ def _transform_to_json(transform: Transform | None) -> dict[str, Any] | None:
 
 def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
     """Write a fit to a NetCDF file under a temporary name, then rename it."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"path {str(target)!r} lies in a folder that does not exist. Make it first.")
     tree = fit.idata.copy()
     tree.attrs.update(
         zoo_schema_version=SCHEMA_VERSION,
@@ -106,20 +103,9 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
         zoo_method=fit.method,
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
     )
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    except OSError as error:
-        raise PermissionError(
-            f"folder {str(target.parent)!r} cannot be written to ({error.strerror}). Choose another."
-        ) from None
-    os.close(handle)
-    try:
+    with staged_file(path) as temporary:
         tree.to_netcdf(temporary, engine="h5netcdf")
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return target
+    return Path(path)
 
 
 def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None) -> Fit:

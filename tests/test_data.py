@@ -192,6 +192,8 @@ def test_bad_frames_are_named():
         MultiTaskData.from_frame(frame, y="points", task="school")
     with pytest.raises(ValueError, match="column 'colour' holds values that are not numbers"):
         MultiTaskData.from_frame(frame, y="score", task="school")
+    with pytest.raises(ValueError, match="features is the string 'hours'"):
+        MultiTaskData.from_frame(frame, y="score", task="school", features="hours")
     with pytest.raises(ValueError, match="features is empty"):
         MultiTaskData.from_frame(frame, y="score", task="school", features=[])
     missing = frame.assign(school=["a", None, "b", "a", "b", "a"]).set_index("hours")
@@ -222,3 +224,11 @@ def test_misuse_of_methods_is_explained():
         data.select_tasks([])
     with pytest.raises(ValueError, match="name 'x0' is a feature already"):
         data.add_intercept("x0")
+
+
+def test_frame_round_trip_keeps_task_order():
+    data = MultiTaskData.from_arrays(X, Y, TASK, task_names=["c", "a", "b"])
+    back = MultiTaskData.from_frame(data.to_frame(), y="y", task="task")
+    assert back.task_names == data.task_names
+    assert np.array_equal(back.task, data.task)
+    assert "2 rows each" in repr(back)

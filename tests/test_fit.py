@@ -248,6 +248,19 @@ def test_bad_fit_arguments_are_named(fit, arguments, message):
         fit.factory.fit(fit.data, progress=False, **arguments)
 
 
+def test_a_subclass_field_needs_the_dataclass_decorator():
+    class Forgot(zoo.PooledTasks):
+        power: float = 2.0
+
+    with pytest.raises(TypeError, match="declares the field 'power' but is no dataclass"):
+        Forgot().build(zoo.MultiTaskData.from_arrays(np.eye(4), np.arange(4.0)))
+
+
+def test_tasks_given_twice_are_refused(fit):
+    with pytest.raises(ValueError, match="task is given twice"):
+        fit.predict(fit.data, task="south")
+
+
 def test_data_of_another_type_is_refused():
     with pytest.raises(TypeError, match=r"zoo\.MultiTaskData"):
         zoo.PooledTasks().fit(pd.DataFrame({"a": [1.0]}))

@@ -153,6 +153,8 @@ class MultiTaskData:
         t : str or sequence of str, optional
             Columns of a continuous task variable.
         """
+        if isinstance(features, str):
+            raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
         t_columns = [t] if isinstance(t, str) else list(t or [])
         special = [c for c in (y, task) if c is not None] + t_columns
         if features is None:
@@ -285,7 +287,8 @@ class MultiTaskData:
 
     def __repr__(self) -> str:
         sizes = self.task_sizes
-        rows = f"{sizes.min()}-{sizes.max()} rows each" if self.n_rows else "no rows"
+        low, high = sizes.min(), sizes.max()
+        rows = f"{low} rows each" if low == high else f"{low}-{high} rows each"
         scaled = ", standardized" if self.transform is not None else ""
         return (
             f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
@@ -295,7 +298,7 @@ class MultiTaskData:
     def to_frame(self) -> pd.DataFrame:
         """The data as a table: features, ``task`` and ``y``, on the model's scale."""
         frame = pd.DataFrame(self.X, columns=list(self.feature_names))
-        frame["task"] = np.asarray(self.task_names, dtype=object)[self.task]
+        frame["task"] = pd.Categorical.from_codes(self.task, dtype=pd.CategoricalDtype(list(self.task_names)))
         frame["y"] = self.y
         return frame
 

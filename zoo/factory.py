@@ -127,12 +127,24 @@ class ModelFactory:
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Check the data against the fields; return the coded y. Raises ``ValueError`` naming the argument."""
+        self._require_fields()
         if not isinstance(data, MultiTaskData):
             raise TypeError(
                 f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
             )
         data.require_rows_in_every_task()
         return self.observation.encode(data)
+
+    def _require_fields(self) -> None:
+        """Raise where a subclass annotates a field but is no dataclass: the field would be ignored."""
+        known = {f.name for f in fields(self)}
+        for cls in type(self).__mro__:
+            for name, kind in inspect.get_annotations(cls).items():
+                if name not in known and "ClassVar" not in str(kind):
+                    raise TypeError(
+                        f"{cls.__name__} declares the field {name!r} but is no dataclass. "
+                        "Decorate it with @dataclass(frozen=True, kw_only=True)."
+                    )
 
     def build(self, data: MultiTaskData) -> pm.Model:
         """The PyMC model of these data. Cheap: nothing is sampled and nothing is changed."""

@@ -19,6 +19,8 @@ def read_rows(
 ) -> tuple[list[str], np.ndarray, np.ndarray | None]:
     """Task label of each row, features on the user's scale, and t."""
     if isinstance(X, MultiTaskData):
+        if task is not None:
+            raise ValueError("task is given twice: X is MultiTaskData and brings its tasks. Leave task out.")
         if X.feature_names != data.feature_names:
             raise ValueError("X has other feature_names than the fitted data. Use the same features.")
         labels = [X.task_names[code] for code in X.task]

@@ -59,7 +59,8 @@ def _compile(
     if hidden:
         raise ValueError(
             f"prediction needs {hidden[0]!r}, which the posterior does not hold. "
-            "Take the leading underscore from its name, or pass it on through a pm.Deterministic."
+            "Take the leading underscore from its name, pass it on through a pm.Deterministic, "
+            "or, for a new task, return it from the hook `new_task`."
         )
     inputs = {v.name: v.type(f"{v.name}_draw") for v in drawn if v in reached}
     replaced = clone_replace(outputs, {model[name]: value for name, value in inputs.items()})

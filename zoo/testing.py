@@ -147,7 +147,7 @@ class FactoryTestCase:
     def test_same_seed_same_draws(self) -> None:
         """The first method repeats itself bit for bit, and another seed gives other draws."""
         first, second, other = self.fit(seed=1), self.fit(seed=1), self.fit(seed=2)
-        assert first.posterior.identical(second.posterior)
+        assert first.posterior.equals(second.posterior)
         assert not first.posterior.equals(other.posterior)
 
     def test_save_and_load(self, tmp_path: Path) -> None:

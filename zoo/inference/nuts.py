@@ -38,6 +38,7 @@ def sample_nuts(
         random_seed=random_seed,
         nuts_sampler="nutpie",
         progressbar=progress,
+        quiet=not progress,
         compute_convergence_checks=False,
         model=model,
         nuts=nuts or {},

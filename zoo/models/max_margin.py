@@ -60,7 +60,7 @@ class MaxMargin(ModelFactory):
 
     References
     ----------
-    C. Li, J. Zhu, J. Chen. Bayesian max-margin multi-task learning with data augmentation. ICML 2014.
+    Li, C., Zhu, J. and Chen, J. (2014). Bayesian max-margin multi-task learning with data augmentation. ICML.
     """
 
     paper: ClassVar[str] = "li2014"

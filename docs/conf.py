@@ -1,0 +1,59 @@
+"""Settings of the documentation site: ``sphinx-build -W -b html docs docs/_build/html``."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+project = "zoo"
+author = "the zoo authors"
+copyright = "the zoo authors"
+release = version = installed_version("multitask-zoo")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+exclude_patterns = ["_build", "jupyter_execute"]
+html_theme = "furo"
+html_title = "zoo"
+
+nb_execution_mode = "off"  # the notebooks are stored with their outputs
+nb_merge_streams = True
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+
+for name in ("arviz", "pytensor"):  # what they say about their configuration is no news here
+    logging.getLogger(name).setLevel(logging.WARNING)
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings name the types
+napoleon_google_docstring = False
+napoleon_numpy_docstring = True
+napoleon_use_rtype = False
+
+
+def copy_notebooks(app) -> None:
+    """Copy the notebooks under the root of the site: Sphinx reads nothing outside it."""
+    target = HERE / "notebooks"
+    target.mkdir(exist_ok=True)
+    source = HERE.parent / "notebooks"
+    for old in target.glob("*.ipynb"):
+        if not (source / old.name).exists():
+            old.unlink()
+    for notebook in sorted(source.glob("*.ipynb")):
+        shutil.copyfile(notebook, target / notebook.name)
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("builder-inited", copy_notebooks)

@@ -1,0 +1,265 @@
+"""The documentation: its code runs, and the architecture page says what the code is."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.stats import invwishart, matrix_normal
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("index.md", "own-factory.md")
+PACKAGE = ROOT / "zoo"
+
+
+def _blocks(page: str) -> list[str]:
+    """The Python blocks of a page, with few draws."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [re.sub(r"\b(draws|tune)=\d+", r"\1=20", block) for block in blocks]
+
+
+def _run(block: str, where: str, namespace: dict) -> None:
+    # Without dont_inherit the block would be compiled under this module's __future__ imports.
+    exec(compile(block, where, "exec", dont_inherit=True), namespace)
+
+
+# ---------------------------------------------------------------- code on the pages
+
+
+@pytest.mark.filterwarnings("default")  # ArviZ warns of so few draws
+@pytest.mark.parametrize("page", PAGES)
+def test_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    blocks = _blocks(page)
+    assert blocks
+    for number, block in enumerate(blocks):
+        _run(block, f"{page}, block {number + 1}", namespace)
+    plt.close("all")
+    if page == "own-factory.md":
+        _check_own_factory(namespace)
+
+
+def _check_own_factory(namespace):
+    """The quick part of the test case that the page inherits; the fits are made on the page."""
+    case = namespace["TestPartialPooling"]()
+    case.test_spec_round_trip()
+    case.test_description_is_frozen()
+    case.test_build_names_everything()
+    case.test_requirements()
+    case.test_simulate_returns_truth()
+    case.test_subclass_extends_coords()
+    with pytest.raises(ValueError, match="spread"):
+        namespace["PartialPooling"](spread=-1.0)
+    # A new task's coefficients come from the population, and what all tasks share is passed on.
+    posterior = namespace["curved"].posterior
+    draws = namespace["curved"].factory.new_task(posterior, ["one", "two"], np.random.default_rng(1))
+    assert draws["coefficients"].shape == (*posterior["mean"].shape, 2)
+    assert set(draws) == {"coefficients", "noise", "curvature"}
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("default")
+def test_own_factory_keeps_the_contract(tmp_path):
+    namespace = {"__name__": "__main__"}
+    for block in _blocks("own-factory.md"):
+        if block.startswith(("from dataclasses", "from zoo.testing")):
+            _run(block, "own-factory.md", namespace)
+    case = namespace["TestPartialPooling"]
+    for name in [name for name in dir(case) if name.startswith("test_")]:
+        arguments = (tmp_path,) if name == "test_save_and_load" else ()
+        getattr(case(), name)(*arguments)
+
+
+# ---------------------------------------------------------------- the derivation
+
+
+def test_densities_of_the_max_margin_page():
+    """The conditionals and moves of docs/max-margin.md against the joint density alone."""
+    T, D, t, d = 4, 3, 2, 1
+    nu_task, nu_feature = T + 1.7, D + 2.3
+    rng = np.random.default_rng(0)
+    H = rng.normal(size=(T, D))
+    R = invwishart.rvs(nu_task + 3, np.eye(T), random_state=1)
+    omega = invwishart.rvs(nu_feature + 3, np.eye(D), random_state=2)
+    P, O = np.linalg.inv(R), np.linalg.inv(omega)
+    roots = rng.normal(size=(T, D, 2))
+    S, r = roots @ roots.swapaxes(1, 2), rng.normal(size=(T, D))
+    residual = r - np.einsum("tij,tj->ti", S, H)
+
+    def joint(H, R, omega):
+        likelihood = -0.5 * np.einsum("ti,tij,tj", H, S, H) + np.sum(r * H)
+        prior = matrix_normal.logpdf(H, rowcov=R, colcov=omega)
+        covariances = invwishart.logpdf(R, nu_task, np.eye(T)) + invwishart.logpdf(
+            omega, nu_feature, np.eye(D)
+        )
+        return likelihood + prior + covariances
+
+    def quadratic(precision, linear, x):
+        return -0.5 * x @ precision @ x + linear @ x
+
+    def agree(pairs):
+        left, right = np.array(pairs).T
+        np.testing.assert_allclose(left - left[0], right - right[0], rtol=1e-9, atol=1e-9)
+
+    # Coefficients of one task.
+    others = P[t] @ H - P[t, t] * H[t]
+    pairs = []
+    for h in rng.normal(size=(5, D)):
+        moved = H.copy()
+        moved[t] = h
+        pairs.append((joint(moved, R, omega), quadratic(S[t] + P[t, t] * O, r[t] - O @ others, h)))
+    agree(pairs)
+
+    # Covariances.
+    tasks = invwishart.rvs(nu_task + 3, np.eye(T), size=4, random_state=3)
+    agree([(joint(H, C, omega), invwishart.logpdf(C, nu_task + D, np.eye(T) + H @ O @ H.T)) for C in tasks])
+    features = invwishart.rvs(nu_feature + 3, np.eye(D), size=4, random_state=4)
+    agree([(joint(H, R, C), invwishart.logpdf(C, nu_feature + T, np.eye(D) + H.T @ P @ H)) for C in features])
+
+    # Shears.
+    rest = np.delete(np.arange(T), t)
+    G = H[rest].T
+    pairs = []
+    for c in rng.normal(size=(5, T - 1)):
+        E = np.eye(T)
+        E[t, rest] = c
+        density = quadratic(P[t, t] * np.eye(T - 1) + G.T @ S[t] @ G, P[rest, t] + G.T @ residual[t], c)
+        pairs.append((joint(E @ H, E @ R @ E.T, omega), density))
+    agree(pairs)
+    rest = np.delete(np.arange(D), d)
+    g = H[:, rest]
+    pairs = []
+    for c in rng.normal(size=(5, D - 1)):
+        F = np.eye(D)
+        F[d, rest] = c
+        precision = O[d, d] * np.eye(D - 1) + (g * S[:, [d], d]).T @ g
+        density = quadratic(precision, O[rest, d] + g.T @ residual[:, d], c)
+        pairs.append((joint(H @ F.T, R, F @ omega @ F.T), density))
+    agree(pairs)
+
+    # Scales, with the Jacobians of both parts, and the swap.
+    by_task, by_feature, swap = [], [], []
+    q_task, l_task = H[t] @ S[t] @ H[t], r[t] @ H[t]
+    q_feature = np.sum(S[:, d, d] * H[:, d] ** 2)
+    l_feature = q_feature + np.sum(H[:, d] * residual[:, d])
+    for s in (0.0, -1.0, 0.3, 0.8):
+        down, up, c = np.exp(-2 * s), np.exp(2 * s), np.exp(s)
+        E, F = np.eye(T), np.eye(D)
+        E[t, t] = F[d, d] = c
+        density = -nu_task * s - 0.5 * P[t, t] * down - 0.5 * q_task * up + l_task * c
+        by_task.append((joint(E @ H, E @ R @ E.T, omega) + (D + T + 1) * s, density))
+        density = -nu_feature * s - 0.5 * O[d, d] * down - 0.5 * q_feature * up + l_feature * c
+        by_feature.append((joint(H @ F.T, R, F @ omega @ F.T) + (T + D + 1) * s, density))
+        jacobian = (D * (D + 1) - T * (T + 1)) / 2 * s
+        density = (T * nu_task - D * nu_feature) / 2 * s - np.trace(O) / (2 * c) - c * np.trace(P) / 2
+        swap.append((joint(H, R / c, c * omega) + jacobian, density))
+    for pairs in (by_task, by_feature, swap):
+        agree(pairs)
+
+
+# ---------------------------------------------------------------- the architecture page
+
+
+def _modules() -> list[str]:
+    names = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return names
+
+
+def test_architecture_names_every_module():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`(zoo(?:\.\w+)*)`", text))
+    packages = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
+    modules = set(_modules())
+    assert modules - packages - documented == set()
+    assert {name for name in documented if not re.search(r"\.[A-Z]", name)} - modules - {"zoo.load"} == set()
+
+
+def test_architecture_names_every_dependency():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    table = set(re.findall(r"^\|.*?`([a-z][\w.-]*)` \| [^|]+\|$", text, re.MULTILINE))
+    extras = project["project"]["optional-dependencies"].values()
+    listed = [*project["project"]["dependencies"], *(item for extra in extras for item in extra)]
+    names = {re.split(r"[\[<>=!~; ]", item)[0] for item in listed}
+    assert names - table == set()
+    build = {re.split(r"[\[<>=!~; ]", item)[0] for item in project["build-system"]["requires"]}
+    assert all(f"`{name}`" in text for name in build)
+
+
+# The layers of docs/architecture.md, in order: a module imports from its own layer or from one before it.
+_LAYERS = (
+    ("checks", "files"),
+    ("data",),
+    ("inference", "distributions"),
+    ("likelihoods",),
+    ("datasets", "model_data"),
+    ("new_rows", "predictive", "requirements", "storage"),
+    ("fit",),
+    ("factory",),
+    ("models",),
+    ("registry",),
+    ("testing",),
+    ("diagnostics",),
+    ("plots",),
+    ("report", "demo"),
+    ("cli",),
+)
+_LAYER = {room: i for i, rooms in enumerate(_LAYERS) for room in rooms}
+# Looks ahead, made when a function is called.
+_LATE = {("fit", "factory"), ("storage", "fit"), ("storage", "registry"), ("storage", "zoo")}
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "zoo"
+
+
+def _imports(path: Path) -> list[tuple[str, bool]]:
+    """Rooms of the package that a file imports, and whether at import time; type checking does not count."""
+    found = []
+
+    def visit(node: ast.AST, late: bool) -> None:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            return
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path} imports relatively"
+            if node.module == "zoo":
+                found.extend((alias.name if alias.name in _LAYER else "zoo", late) for alias in node.names)
+            elif node.module.startswith("zoo."):
+                found.append((_room(node.module), late))
+        if isinstance(node, ast.Import):
+            found.extend(
+                (_room(alias.name), late) for alias in node.names if alias.name.split(".")[0] == "zoo"
+            )
+        late = late or isinstance(node, ast.FunctionDef)
+        for child in ast.iter_child_nodes(node):
+            visit(child, late)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    return found
+
+
+def test_imports_go_one_way():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        if room == "__init__":  # names every public module, each imported at first use
+            continue
+        assert room in _LAYER, f"{room} has no layer: say in docs/architecture.md and here where it belongs"
+        for target, late in _imports(path):
+            if late and (room, target) in _LATE:
+                continue
+            if target == "zoo":  # the package as users see it: only for what stands above the models
+                assert _LAYER[room] > _LAYER["registry"], f"{path} imports zoo"
+                continue
+            assert _LAYER[target] <= _LAYER[room], f"{path} imports zoo.{target}"
+            if room == "inference":
+                assert target == "inference", f"{path} imports zoo.{target}: engines know no model"

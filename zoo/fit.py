@@ -69,10 +69,11 @@ class Fit:
         Parameters
         ----------
         X : (n, D) array_like, DataFrame or MultiTaskData
-            Features on the user's scale; a DataFrame is read by column names; MultiTaskData brings its tasks.
+            Features on the scale before ``standardize``; a DataFrame is read by column names; MultiTaskData brings
+            its tasks, and its scale is known (so pass ``train``, never ``train.X``, where it is standardized).
         task : str, int or sequence, optional
             Task of the rows: one for all, or one a row. Strings are task names; whole numbers are positions in
-            ``fit.data.task_names``. May be left out where the data have one task.
+            ``fit.data.task_names``. May be left out where the data have one task, and for one new task.
         t : (n, P) array_like, optional
             Continuous task variable of the rows.
         new_task : bool
@@ -140,7 +141,7 @@ class Fit:
         self, X: Any, task: Any, t: Any, new_task: bool, random_seed: int | None
     ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
         rng = np.random.default_rng(random_seed)
-        labels, features, t_values = read_rows(X, task, t, self.data)
+        labels, features, t_values = read_rows(X, task, t, self.data, new_task)
         posterior = {str(name): values.to_numpy() for name, values in self.posterior.items()}
         known = self.data.task_names
         unknown = sorted(set(labels) - set(known))

@@ -15,7 +15,7 @@ __all__ = ["read_rows"]
 
 
 def read_rows(
-    X: Any, task: Any, t: Any, data: MultiTaskData
+    X: Any, task: Any, t: Any, data: MultiTaskData, new_task: bool
 ) -> tuple[list[str], np.ndarray, np.ndarray | None]:
     """Task label of each row, features on the user's scale, and t."""
     if isinstance(X, MultiTaskData):
@@ -36,6 +36,8 @@ def read_rows(
     if (t is None) != (data.t is None):
         raise ValueError("t must be given exactly where the fitted data have a continuous task variable.")
     t_values = None if t is None else finite_matrix(np.reshape(t, (len(features), -1)), "t", None)
+    if task is None and new_task:
+        task = "new task"
     return _task_labels(task, len(features), data.task_names), features, t_values
 
 

@@ -2,7 +2,9 @@
 
     ZOO_DATA=... python benchmarks/max_margin.py [--draws 3000] [--tune 500] [--nutpie-minutes 10]
 
-nutpie is stopped after the given minutes; if it has not left warm-up by then, the second half of its warm-up draws stands in.
+nutpie is stopped after the given minutes; if it has not left warm-up by then, the second half of its warm-up draws
+stands in.
+
 Prints a Markdown table: seconds of sampling (compilation apart), sweeps or gradients aside, bulk effective sample
 size per second over all coefficients, log|feature_cov| and log|task_cov|, and the worst R-hat among them.
 """

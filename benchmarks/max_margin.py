@@ -5,7 +5,7 @@
 nutpie is stopped after the given minutes; if it has not left warm-up by then, the second half of its warm-up draws
 stands in.
 
-Prints a Markdown table: seconds of sampling (compilation apart), sweeps or gradients aside, bulk effective sample
+Prints a Markdown table: seconds of compilation and of sampling, warm-up included, bulk effective sample
 size per second over all coefficients, log|feature_cov| and log|task_cov|, and the worst R-hat among them.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import time
 
@@ -77,6 +78,15 @@ def test_progress_bar_shows_diagnostics(capsys):
     assert "R-hat" in shown
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal, also where a parent process (a shell's background job) had it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_keeps_the_draws_so_far():
     threading.Timer(1.0, _thread.interrupt_main).start()
     posterior, _ = run_chains(
@@ -89,6 +99,7 @@ def test_interrupt_keeps_the_draws_so_far():
     assert np.array_equal(posterior["x"], whole["x"])
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_in_warm_up_is_an_interrupt():
     threading.Timer(0.5, _thread.interrupt_main).start()
     with pytest.raises(KeyboardInterrupt):

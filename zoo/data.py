@@ -9,13 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from zoo.checks import finite_matrix, finite_vector, names, one_of, task_codes
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["MultiTaskData", "Transform"]
 

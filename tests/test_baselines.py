@@ -75,7 +75,7 @@ def test_logistic_copes_with_a_task_of_one_class():
 
 @pytest.mark.parametrize("factory", [zoo.PooledTasks, zoo.IndependentTasks])
 def test_bad_fields_are_named(factory):
-    with pytest.raises(ValueError, match="response has 'poisson'"):
+    with pytest.raises(ValueError, match="response: 'poisson'"):
         factory(response="poisson")
     with pytest.raises(ValueError, match="prior_scale is 0"):
         factory(prior_scale=0)

@@ -200,7 +200,7 @@ class TestBadInput:
             (["--set", "C=-1"], "C is -1"),
             (["--set", "C=abc"], "C is 'abc'"),
             (["--set", "C"], "has no '='"),
-            (["--set", "loss=square"], "loss has 'square'"),
+            (["--set", "loss=square"], "loss: 'square'"),
             (["--set", "task_nu=[1]"], "task_nu is [1]"),
             (["--set", "task_cov=[[1, 2], [2, 1]]"], "task_cov is not positive definite"),
             (["--method", "magic"], "method 'magic'"),

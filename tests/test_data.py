@@ -73,7 +73,7 @@ def test_from_xarray_reads_labels():
     data = MultiTaskData.from_xarray(dataset)
     assert data.feature_names == ("u", "v")
     assert data.task_names == ("a", "b", "c")
-    with pytest.raises(ValueError, match="'z', which is unknown"):
+    with pytest.raises(ValueError, match="'z' is unknown"):
         MultiTaskData.from_xarray(dataset, y="z")
 
 
@@ -218,7 +218,7 @@ def test_misuse_of_methods_is_explained():
         MultiTaskData.from_arrays(X, np.ones(6), TASK).standardize(y=True)
     with pytest.raises(ValueError, match=r"test_size is 1.5"):
         data.split(1.5)
-    with pytest.raises(ValueError, match="'nobody', which is unknown"):
+    with pytest.raises(ValueError, match="'nobody' is unknown"):
         data.select_tasks(["nobody"])
     with pytest.raises(ValueError, match="tasks is empty"):
         data.select_tasks([])

@@ -87,7 +87,7 @@ class TestTaskCorrelation:
             plots.task_correlation(pooled)
 
     def test_unknown_order(self, fit):
-        with pytest.raises(ValueError, match="order has 'size'"):
+        with pytest.raises(ValueError, match="order: 'size'"):
             plots.task_correlation(fit, order="size")
 
     def test_draws_into_a_panel(self, fit):
@@ -150,8 +150,8 @@ class TestCoefficientForest:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"feature": "x9"}, "feature has 'x9'"),
-            ({"tasks": ["task 9"]}, "tasks has 'task 9'"),
+            ({"feature": "x9"}, "feature: 'x9'"),
+            ({"tasks": ["task 9"]}, "tasks: 'task 9'"),
             ({"tasks": []}, "tasks is empty"),
             ({"ci_prob": 1.0}, "ci_prob is 1.0"),
         ],
@@ -196,7 +196,7 @@ class TestTraceRank:
         assert titles == ["noise", "shrinkage", *(f"coefficients[x{i}]" for i in range(4))]
 
     def test_bad_input(self, fit):
-        with pytest.raises(ValueError, match="var_names has 'eta'"):
+        with pytest.raises(ValueError, match="var_names: 'eta'"):
             plots.trace_rank(fit, ["eta"])
 
 

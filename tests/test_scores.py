@@ -182,7 +182,7 @@ def test_scalars_without_covariance_are_the_first_coefficients():
 
 def test_scalars_by_name():
     assert list(scalar_summaries(_posterior(), "noise")) == ["noise"]
-    with pytest.raises(ValueError, match="var_names has 'nois'"):
+    with pytest.raises(ValueError, match="var_names: 'nois'"):
         scalar_summaries(_posterior(), ["nois"])
     with pytest.raises(ValueError, match="more than 12 scalars"):
         scalar_summaries(_posterior(), ["coefficients"])

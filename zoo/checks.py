@@ -16,7 +16,7 @@ def one_of(value: Any, allowed: Iterable[Any], argument: str) -> None:
     options = list(allowed)
     if value not in options:
         shown = ", ".join(repr(o) for o in options[:12]) + (", ..." if len(options) > 12 else "")
-        raise ValueError(f"{argument} has {value!r}, which is unknown. Choose from {shown}.")
+        raise ValueError(f"{argument}: {value!r} is unknown. Choose from {shown}.")
 
 
 def positive(value: Any, argument: str) -> None:

@@ -20,8 +20,7 @@ FACTORIES = {
 
 def get_factory(name: str) -> type[ModelFactory]:
     """The factory class of this name."""
-    if name not in FACTORIES:
-        one_of(name, FACTORIES, "the list of models (zoo.load takes factory= for one of your own)")
+    one_of(name, FACTORIES, "model")
     factory: type[ModelFactory] = getattr(import_module(FACTORIES[name]), name)
     return factory
 

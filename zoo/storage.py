@@ -125,7 +125,7 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         The file is damaged, or no fit of this package, or of another schema version.
     """
     from zoo.fit import Fit
-    from zoo.registry import get_factory
+    from zoo.registry import FACTORIES, get_factory
 
     source = Path(path)
     if not source.is_file():
@@ -155,6 +155,11 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         or not isinstance(spec["fields"], dict)
     ):
         raise ValueError(f"path {str(source)!r} has a damaged zoo_spec. Fit the model again.")
+    if factory is None and spec["factory"] not in FACTORIES:
+        raise ValueError(
+            f"path {str(source)!r} holds a fit of {spec['factory']!r}, which is unknown. "
+            "Pass your own class: zoo.load(path, factory=...)."
+        )
     cls = factory or get_factory(spec["factory"])
     if cls.__name__ != spec["factory"]:
         raise ValueError(

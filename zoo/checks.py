@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["covariance", "finite_matrix", "finite_vector", "names", "one_of", "positive", "task_codes"]
+__all__ = [
+    "covariance",
+    "finite_matrix",
+    "finite_vector",
+    "names",
+    "one_of",
+    "positive",
+    "probability",
+    "task_codes",
+]
 
 
 def one_of(value: Any, allowed: Iterable[Any], argument: str) -> None:
@@ -24,6 +33,12 @@ def positive(value: Any, argument: str) -> None:
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not (number and np.isfinite(value) and value > 0):
         raise ValueError(f"{argument} is {value!r}. Give a finite number above 0.")
+
+
+def probability(value: Any, argument: str) -> None:
+    """Raise unless ``value`` is strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{argument} is {value}. Give a probability between 0 and 1.")
 
 
 def finite_matrix(

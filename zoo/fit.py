@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from zoo.checks import probability
 from zoo.data import MultiTaskData
 from zoo.new_rows import read_rows
 from zoo.storage import save
@@ -90,8 +91,7 @@ class Fit:
             Labels: the same of the decision value f, ``probability`` of the positive class, and ``label``, the
             class by the sign of the posterior mean of f, coded as in the data.
         """
-        if not 0.0 < ci_prob < 1.0:
-            raise ValueError(f"ci_prob is {ci_prob}. Give a probability between 0 and 1.")
+        probability(ci_prob, "ci_prob")
         rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
         f, y = self._draws(rows, posterior, rng)
         tail = (1.0 - ci_prob) / 2.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, Protocol
@@ -52,12 +51,10 @@ class _Chain:
         self.done = 0
         self.posterior: dict[str, np.ndarray] = {}
         self.stats: dict[str, np.ndarray] = {}
-        self.seconds = 0.0
 
     def run(self, report: Callable[[_Chain, int], None] | None, stop: threading.Event | None) -> _Chain:
         rng = np.random.default_rng(self.seed)
         state = self.kernel.initialise(rng)
-        started = time.perf_counter()
         for i in range(self.tune + self.draws * self.thin):
             if stop is not None and stop.is_set():
                 break
@@ -67,7 +64,6 @@ class _Chain:
                 self._store(state, draw - 1)
             if report is not None:
                 report(self, i + 1)
-        self.seconds = time.perf_counter() - started
         return self
 
     def _store(self, state: dict[str, Any], draw: int) -> None:

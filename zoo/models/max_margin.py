@@ -107,7 +107,7 @@ class MaxMargin(ModelFactory):
                     f"Give a {size} x {size} matrix."
                 )
             nu = self._nu(field, size)
-            if not np.isfinite(nu) or nu <= size - 1:
+            if nu <= size - 1:  # finite since __post_init__
                 raise ValueError(
                     f"{field}_nu is {nu:g}, but with {size} {field}s it must be above {size - 1}."
                 )

@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.checks import one_of
-from zoo.plots.figures import check_probability, figure_of, panel
+from zoo.checks import one_of, probability
+from zoo.plots.figures import figure_of, panel
 
 if TYPE_CHECKING:
     from zoo.fit import Fit
@@ -54,7 +54,7 @@ def coefficient_forest(
     ValueError
         The posterior has no ``coefficients``, or the feature or a task is unknown.
     """
-    check_probability(ci_prob)
+    probability(ci_prob, "ci_prob")
     coefficients, title, dim = _select(fit, feature, tasks)
     tail = (1.0 - ci_prob) / 2.0
     mean = coefficients.mean(("chain", "draw"))

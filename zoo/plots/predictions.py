@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from zoo.data import MultiTaskData
 from zoo.diagnostics.scores import explained_variance, f1_scores, log_loss
-from zoo.plots.figures import check_probability, figure_of, panel
+from zoo.plots.figures import figure_of, panel
 
 if TYPE_CHECKING:
     from zoo.fit import Fit
@@ -53,7 +53,6 @@ def predicted_vs_observed(
     -------
     matplotlib.figure.Figure
     """
-    check_probability(ci_prob)
     predicted = fit.predict(test, ci_prob=ci_prob, random_seed=random_seed)
     axes = panel(ax, figsize)
     if fit.factory.observation.labels:

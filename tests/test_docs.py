@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import invwishart, matrix_normal
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("index.md", "own-factory.md")
+PAGES = ("index.md", "own-factory.md", "distributions.md")
 PACKAGE = ROOT / "zoo"
 
 
@@ -200,6 +200,7 @@ def test_architecture_names_every_dependency():
 _LAYERS = (
     ("checks", "files"),
     ("data",),
+    ("ops",),
     ("inference", "distributions"),
     ("likelihoods",),
     ("datasets", "model_data"),

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo import datasets, diagnostics, distributions, likelihoods, plots, testing
+    from zoo import datasets, diagnostics, distributions, likelihoods, ops, plots, testing
     from zoo.data import MultiTaskData
     from zoo.factory import ModelFactory
     from zoo.fit import Fit
@@ -30,6 +30,7 @@ __all__ = [
     "likelihoods",
     "list_models",
     "load",
+    "ops",
     "plots",
     "testing",
 ]

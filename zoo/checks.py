@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "positive",
     "probability",
     "task_codes",
+    "whole_number",
 ]
 
 
@@ -33,6 +35,17 @@ def positive(value: Any, argument: str) -> None:
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not (number and np.isfinite(value) and value > 0):
         raise ValueError(f"{argument} is {value!r}. Give a finite number above 0.")
+
+
+def whole_number(value: Any, argument: str, least: int = 1) -> int:
+    """``value`` as an int of ``least`` or more; a bool is none."""
+    try:
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ValueError(f"{argument} is {value!r}. Give a whole number of {least} or more.")
+    return number
 
 
 def probability(value: Any, argument: str) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from zoo.checks import covariance, one_of
+from zoo.checks import covariance, one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.inference.nuts import sample_nuts
@@ -274,8 +274,7 @@ class ModelFactory:
         """
         name = self._engine(method)
         for argument, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{argument} is {value!r}. Give a whole number of at least {least}.")
+            whole_number(value, argument, least)
         if checkpoint is not None:
             raise UnsupportedMethodError(
                 f"method {name!r} cannot write a checkpoint yet. Leave `checkpoint` out and save the fit."

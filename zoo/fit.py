@@ -194,6 +194,35 @@ class Fit:
         negative, positive = label_values(self.data.y)
         return np.where(sign > 0.0, positive, negative)
 
+    def compute_log_likelihood(self) -> xr.DataTree:
+        """Add the group ``log_likelihood`` to ``idata``, for ``arviz.loo`` and ``arviz.compare``.
+
+        What ``pm.compute_log_likelihood`` does for a model sampled by PyMC; here it works for every inference method,
+        from the posterior's variables. Log densities are on the model's scale: of standardized responses where
+        the data were standardized. For a pseudo-likelihood they are pseudo-log-likelihoods, see
+        :class:`zoo.distributions.HingePseudoLikelihood`, and use :func:`zoo.diagnostics.loo` on them.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``idata``, with ``log_likelihood`` holding ``y`` (dims ``chain, draw, obs``).
+        """
+        from zoo.predictive import pointwise_log_likelihood
+
+        posterior = {str(name): values.to_numpy() for name, values in self.posterior.items()}
+        values = pointwise_log_likelihood(
+            self.factory, self.data, self.factory.validate(self.data), posterior
+        )
+        sizes = self.posterior.sizes
+        coords = {
+            "chain": self.posterior["chain"],
+            "draw": self.posterior["draw"],
+            "obs": np.arange(self.data.n_rows),
+        }
+        variable = (("chain", "draw", "obs"), values.reshape(sizes["chain"], sizes["draw"], -1))
+        self.idata["log_likelihood"] = xr.Dataset({"y": variable}, coords=coords)
+        return self.idata
+
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -15,7 +15,7 @@ from zoo.data import MultiTaskData
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
 
-__all__ = ["predictive_draws"]
+__all__ = ["pointwise_log_likelihood", "predictive_draws"]
 
 _VALUES_PER_BLOCK = 20_000_000
 
@@ -47,11 +47,45 @@ def predictive_draws(
     return f, y
 
 
+def pointwise_log_likelihood(
+    factory: ModelFactory, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Log density of every row of the data at every posterior draw, (S, N), by the model's own likelihood term.
+
+    Parameters
+    ----------
+    data : MultiTaskData
+        Rows on the model's scale.
+    y : (N,) array
+        Their coded responses.
+    posterior : dict of (chain, draw, ...) arrays
+    """
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
+    n_draws = len(next(iter(flat.values())))
+    model, _ = factory.assemble(data, y)
+    observed = model["y"]
+    [term], inputs = _at_draws(model, [observed], list(flat))
+    density = pm.logp(term, model.rvs_to_values[observed])
+    function = pm.pytensorf.compile(list(inputs.values()), density, mode=Mode("py", "fast_compile"))
+    result = np.empty((n_draws, data.n_rows))
+    for s in range(n_draws):
+        result[s] = function(*(flat[name][s] for name in inputs))
+    return result
+
+
 def _compile(
     factory: ModelFactory, rows: MultiTaskData, available: list[str], seed: int
 ) -> tuple[Any, list[str]]:
     model, f = factory.assemble(rows, rows.y)
-    outputs = [f, model["y"]]
+    replaced, inputs = _at_draws(model, [f, model["y"]], available)
+    function = pm.pytensorf.compile(
+        list(inputs.values()), replaced, mode=Mode("py", "fast_compile"), random_seed=seed
+    )
+    return function, list(inputs)
+
+
+def _at_draws(model: pm.Model, outputs: list[Any], available: list[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Outputs as functions of the posterior's variables, and these inputs by name."""
     drawn = [model[name] for name in available if name in model.named_vars]
     # The graph is cut where it first meets a variable that the posterior holds.
     reached = set(ancestors(outputs, blockers=drawn))
@@ -63,8 +97,4 @@ def _compile(
             "or, for a new task, return it from the hook `new_task`."
         )
     inputs = {v.name: v.type(f"{v.name}_draw") for v in drawn if v in reached}
-    replaced = clone_replace(outputs, {model[name]: value for name, value in inputs.items()})
-    function = pm.pytensorf.compile(
-        list(inputs.values()), replaced, mode=Mode("py", "fast_compile"), random_seed=seed
-    )
-    return function, list(inputs)
+    return clone_replace(outputs, {model[name]: value for name, value in inputs.items()}), inputs

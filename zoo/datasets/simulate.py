@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.checks import covariance, one_of
+from zoo.checks import covariance, one_of, whole_number
 from zoo.data import MultiTaskData
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ def simulate_matrix_normal(
     from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
     from zoo.likelihoods.hinge import Hinge
 
-    _check_count(n_tasks, "n_tasks")
-    _check_count(n_features, "n_features")
+    whole_number(n_tasks, "n_tasks")
+    whole_number(n_features, "n_features")
     sizes = _task_sizes(n_per_task, n_tasks)
     one_of(loss, ["epsilon_insensitive", "hinge"], "loss")
     likelihoods: dict[str, Hinge | EpsilonInsensitive] = {
@@ -107,21 +107,15 @@ def simulate_matrix_normal(
     return data, truth.assign_attrs(loss=loss, C=C, epsilon=epsilon, margin=margin)
 
 
-def _check_count(value: Any, argument: str) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not (whole and value >= 1):
-        raise ValueError(f"{argument} is {value!r}. Give a whole number, 1 or more.")
-
-
 def _task_sizes(n_per_task: Any, n_tasks: int) -> np.ndarray:
     if np.ndim(n_per_task) == 0:
-        _check_count(n_per_task, "n_per_task")
+        whole_number(n_per_task, "n_per_task")
         return np.full(n_tasks, n_per_task)
     sizes = list(n_per_task)
     if len(sizes) != n_tasks:
         raise ValueError(f"n_per_task has {len(sizes)} entries for {n_tasks} tasks. Give one a task.")
     for size in sizes:
-        _check_count(size, "n_per_task")
+        whole_number(size, "n_per_task")
     return np.array(sizes)
 
 

@@ -1,5 +1,6 @@
-"""Numbers about a fit: scores of its predictions, scalars to follow along the chains."""
+"""Numbers about a fit: scores of its predictions, leave-one-out estimates, scalars to follow along the chains."""
 
+from zoo.diagnostics.leave_one_out import loo
 from zoo.diagnostics.scalars import scalar_summaries
 from zoo.diagnostics.scores import (
     ExplainedVariance,
@@ -17,5 +18,6 @@ __all__ = [
     "explained_variance",
     "f1_scores",
     "log_loss",
+    "loo",
     "scalar_summaries",
 ]

@@ -5,34 +5,47 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["inverse_gaussian", "wishart", "wishart_factor"]
+__all__ = ["inverse_gaussians", "wishart", "wishart_factor"]
 
 
-@njit(cache=True, nogil=True)
-def inverse_gaussian(rng, mean):
-    r"""Draw from the inverse Gaussian law with this mean and shape 1.
+_BLOCK = (
+    512  # draws at a time: three short arrays stay in the fastest cache, and the arithmetic runs in vectors
+)
+_TINY = np.finfo(np.float64).tiny
 
-    With :math:`z \sim N(0, 1)` and :math:`a = \mu z^2`, the smaller root of the quadratic of Michael,
-    Schucany and Haas (1976) is :math:`x = 2 \mu / (2 + a + \sqrt{a (a + 4)})`, written so that nothing
-    cancels: the textbook form returns zero or less for a large mean, which the hinge reaches at every margin
-    near zero. ``x`` is kept with probability :math:`\mu / (\mu + x)`, else the answer is :math:`\mu^2 / x`.
-    For :math:`\mu \to \infty` the law tends to that of :math:`1 / z^2`.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_gaussians(rng, mean, out):
+    r"""Fill ``out`` with draws from the inverse Gaussian laws of these means and shape 1.
+
+    The roots of :func:`zoo.distributions.inverse_gaussian.inverse_gaussian_draws`: with :math:`z \sim N(0, 1)`,
+    :math:`a = \mu z^2` and :math:`h = 1 + a/2 + \sqrt{a (a + 4)} / 2`, the draw is :math:`\mu / h` with probability
+    :math:`h / (1 + h)`, else :math:`\mu h`, and :math:`1 / z^2` in the limit of an infinite mean.
 
     Parameters
     ----------
-    mean : float
+    mean : (n,) float64
         Positive; ``inf`` is allowed.
+    out : (n,) float64
+        May be ``mean`` itself.
     """
-    z = rng.standard_normal()
-    while z == 0.0:
-        z = rng.standard_normal()
-    if mean > 1e100:  # a * a would overflow; the limit is exact to rounding here
-        return 1.0 / (z * z)
-    a = mean * z * z
-    root = 2.0 / (2.0 + a + np.sqrt(a * (a + 4.0)))
-    if rng.random() * (1.0 + root) <= 1.0:
-        return mean * root
-    return mean / root
+    squares, uniforms = np.empty(_BLOCK), np.empty(_BLOCK)
+    for start in range(0, len(mean), _BLOCK):
+        mu, draws = mean[start : start + _BLOCK], out[start : start + _BLOCK]
+        z2, u = squares[: len(mu)], uniforms[: len(mu)]
+        for i in range(len(mu)):
+            z = rng.standard_normal()
+            z2[i] = max(z * z, _TINY)
+        for i in range(len(mu)):
+            u[i] = rng.random()
+        # Two loops without branches, which the compiler turns into vector instructions.
+        for i in range(len(mu)):
+            a = mu[i] * z2[i]
+            h = 1.0 + 0.5 * (a + np.sqrt(a) * np.sqrt(a + 4.0))
+            root = 1.0 / h
+            u[i] = root if u[i] * (1.0 + root) <= 1.0 else h
+        for i in range(len(mu)):
+            draws[i] = mu[i] * u[i] if u[i] > 0.0 else 1.0 / z2[i]
 
 
 @njit(cache=True, nogil=True)

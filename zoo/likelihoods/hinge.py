@@ -6,38 +6,29 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pymc as pm
-import pytensor.tensor as pt
 from numba import njit
 from scipy.special import expit
 
 from zoo.checks import positive
 from zoo.data import MultiTaskData
-from zoo.inference.draws import inverse_gaussian
+from zoo.distributions.hinge import HingePseudoLikelihood
+from zoo.inference.draws import inverse_gaussians
 from zoo.likelihoods.base import Augmentation, Likelihood, encode_labels
 
 __all__ = ["Hinge"]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _augment(rng, f, y, parameters, w, v):
     # 1 / lambda_n ~ inverse Gaussian(mean 1 / (C |m - y f|), shape 1): li2014 eq (10).
     # Expanding -(C (m - y f) + lambda)^2 / (2 lambda) in f gives the weight and the linear term.
     C, margin = parameters[0], parameters[1]
     for n in range(len(f)):
-        slack = C * abs(margin - y[n] * f[n])
-        precision = inverse_gaussian(rng, 1.0 / slack if slack > 0.0 else np.inf)
-        w[n] = C * C * precision
-        v[n] = C * y[n] * (C * margin * precision + 1.0)
-
-
-def _logp(y, f, C, margin):
-    return -2.0 * C * pt.maximum(0.0, margin - y * f)
-
-
-def _random(f, C, margin, size):
-    log_odds = _logp(1.0, f, C, margin) - _logp(-1.0, f, C, margin)
-    return pt.switch(pm.Uniform.dist(0.0, 1.0, size=size) < pt.sigmoid(log_odds), 1.0, -1.0)
+        w[n] = 1.0 / (C * abs(margin - y[n] * f[n]))
+    inverse_gaussians(rng, w, w)
+    for n in range(len(f)):
+        v[n] = C * y[n] * (C * margin * w[n] + 1.0)
+        w[n] *= C * C
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +61,7 @@ class Hinge(Likelihood):
 
     def term(self, f: Any, y: Any, **parameters: Any) -> Any:
         """The pseudo-likelihood as an observed variable, so that pointwise log densities exist."""
-        return pm.CustomDist(
-            "y", f, self.C, self.margin, logp=_logp, dist=_random, observed=y, dims="obs", class_name="Hinge"
-        )
+        return HingePseudoLikelihood("y", f, self.C, self.margin, observed=y, dims="obs")
 
     def log_density(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """``-2C max(0, m - y f)``."""

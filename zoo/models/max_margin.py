@@ -12,7 +12,7 @@ import xarray as xr
 
 from zoo.checks import one_of, positive
 from zoo.data import MultiTaskData
-from zoo.distributions.inverse_wishart import noncentred_inverse_wishart
+from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.inference.chains import run_chains
 from zoo.inference.matrix_normal import MatrixNormalKernel
@@ -132,7 +132,12 @@ class MaxMargin(ModelFactory):
         given = self._given(which, size)
         if given is not None:
             return pt.as_tensor(np.linalg.cholesky(given))
-        return noncentred_inverse_wishart(f"{which}_cov", self._nu(which, size), (which, f"{which}_bis"))
+        dims = (which, f"{which}_bis")
+        chol = InverseWishartCholesky(
+            f"_{which}_chol", self._nu(which, size), scale_chol=np.eye(size), dims=dims
+        )
+        pm.Deterministic(f"{which}_cov", chol @ chol.T, dims=dims)
+        return chol
 
     def _given(self, which: str, size: int) -> np.ndarray | None:
         value = getattr(self, f"{which}_cov")

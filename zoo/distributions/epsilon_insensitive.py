@@ -59,8 +59,8 @@ class EpsilonInsensitivePseudoLikelihoodRV(SymbolicRandomVariable):
         """Graph of a draw."""
         rng, size = normalize_rng_param(rng), normalize_size_param(size)
         f, C, epsilon = pt.as_tensor(f), pt.as_tensor(C), pt.as_tensor(epsilon)
-        batch = draw_size(size, (f, C, epsilon), (0, 0, 0))
-        next_rng, u = pm.Uniform.dist(-1.0, 1.0, size=batch, rng=rng).owner.outputs
+        size = draw_size(size, (f, C, epsilon), (0, 0, 0))
+        next_rng, u = pm.Uniform.dist(-1.0, 1.0, size=tuple(size), rng=rng).owner.outputs
         draws = f + epsilon_insensitive_quantile(u, C, epsilon)
         draws = require(draws, C > 0, epsilon >= 0, message=_CONDITION)
         return cls(inputs=[rng, size, f, C, epsilon], outputs=[next_rng, draws])(rng, size, f, C, epsilon)

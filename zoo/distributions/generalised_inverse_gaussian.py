@@ -31,7 +31,8 @@ class GeneralisedInverseGaussianRV(SymbolicRandomVariable):
         a, b = pt.as_tensor(a), pt.as_tensor(b)
         shape = require(a, a > 0, b >= 0, message="a > 0, b >= 0")
         mean = pt.sqrt(shape) / pt.sqrt(b)
-        next_rng, draws = inverse_gaussian_draws(mean, shape, draw_size(size, (a, b), (0, 0)), rng)
+        size = draw_size(size, (a, b), (0, 0))
+        next_rng, draws = inverse_gaussian_draws(mean, shape, tuple(size), rng)
         return cls(inputs=[rng, size, a, b], outputs=[next_rng, 1.0 / draws])(rng, size, a, b)
 
 
@@ -76,7 +77,10 @@ class GeneralisedInverseGaussian(PositiveContinuous):
         """Log density; minus infinity outside the support."""
         x = pt.switch(value > 0, value, 1.0)
         # The exponent as one square, so that a large a b does not cancel.
-        density = 0.5 * pt.log(a / (2.0 * np.pi * x)) - 0.5 * (pt.sqrt(a * x) - pt.sqrt(b / x)) ** 2
+        density = (
+            0.5 * pt.log(a / (2.0 * np.pi * x))
+            - 0.5 * (pt.sqrt(a) * pt.sqrt(x) - pt.sqrt(b) / pt.sqrt(x)) ** 2
+        )
         return check_parameters(
             pt.switch((value > 0) & (value < np.inf), density, -np.inf), a > 0, b >= 0, msg="a > 0, b >= 0"
         )

@@ -45,8 +45,8 @@ class _HingeRV(SymbolicRandomVariable):
         """Graph of a draw."""
         rng, size = normalize_rng_param(rng), normalize_size_param(size)
         f, C, margin = pt.as_tensor(f), pt.as_tensor(C), pt.as_tensor(margin)
-        batch = draw_size(size, (f, C, margin), (0, 0, 0))
-        next_rng, u = pm.Uniform.dist(0.0, 1.0, size=batch, rng=rng).owner.outputs
+        size = draw_size(size, (f, C, margin), (0, 0, 0))
+        next_rng, u = pm.Uniform.dist(0.0, 1.0, size=tuple(size), rng=rng).owner.outputs
         labels = pt.switch(u < pt.sigmoid(hinge_log_odds(f, C, margin)), np.int64(1), np.int64(-1))
         labels = require(labels, C > 0, margin > 0, message=_CONDITION)
         return cls(inputs=[rng, size, f, C, margin], outputs=[next_rng, labels])(rng, size, f, C, margin)

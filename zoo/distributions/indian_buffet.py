@@ -49,10 +49,10 @@ class IndianBuffetRV(SymbolicRandomVariable):
     def rv_op(cls, alpha, *, D, K_max, size=None, rng=None):
         """Graph of a draw: pi = u^(K/alpha) is Beta(alpha/K, 1) for a uniform u."""
         rng, size, alpha = normalize_rng_param(rng), normalize_size_param(size), pt.as_tensor(alpha)
-        batch = draw_size(size, (alpha,), (0,))
+        size = draw_size(size, (alpha,), (0,))
         checked = require(alpha, alpha > 0, alpha < np.inf, message=_CONDITION)
-        next_rng, u = pm.Uniform.dist(0.0, 1.0, size=(*batch, 1, K_max), rng=rng).owner.outputs
-        next_rng, v = pm.Uniform.dist(0.0, 1.0, size=(*batch, D, K_max), rng=next_rng).owner.outputs
+        next_rng, u = pm.Uniform.dist(0.0, 1.0, size=(*size, 1, K_max), rng=rng).owner.outputs
+        next_rng, v = pm.Uniform.dist(0.0, 1.0, size=(*size, D, K_max), rng=next_rng).owner.outputs
         draws = pt.cast(v < u ** (K_max / checked)[..., None, None], "int64")
         return cls(inputs=[rng, size, alpha], outputs=[next_rng, draws], D=D, K_max=K_max)(rng, size, alpha)
 

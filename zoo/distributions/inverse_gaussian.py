@@ -48,8 +48,9 @@ class InverseGaussianRV(SymbolicRandomVariable):
         """Graph of a draw."""
         rng, size = normalize_rng_param(rng), normalize_size_param(size)
         mu, lam = pt.as_tensor(mu), pt.as_tensor(lam)
+        size = draw_size(size, (mu, lam), (0, 0))
         checked = require(mu, mu > 0, lam > 0, message="mu > 0, lam > 0")
-        next_rng, draws = inverse_gaussian_draws(checked, lam, draw_size(size, (mu, lam), (0, 0)), rng)
+        next_rng, draws = inverse_gaussian_draws(checked, lam, tuple(size), rng)
         return cls(inputs=[rng, size, mu, lam], outputs=[next_rng, draws])(rng, size, mu, lam)
 
 

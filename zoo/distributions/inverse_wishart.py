@@ -10,14 +10,15 @@ from pymc.distributions.continuous import Continuous
 from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.transforms import CholeskyCovTransform, _default_transform
+from pymc.logprob.transforms import Transform
 from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.bartlett import CONDITION, bartlett_factor, covariance_logp, valid
 from zoo.distributions.parameters import as_float64, exactly_one, lower_factor
-from zoo.distributions.shapes import draw_size, full_batch, match_shape, same_length
+from zoo.distributions.shapes import draw_size, full_batch, match_shape, order_of, same_length
 
-__all__ = ["InverseWishart", "check_value", "inverse_wishart_parameters"]
+__all__ = ["InverseWishart", "check_value", "covariance_transform", "inverse_wishart_parameters"]
 
 
 def inverse_wishart_parameters(nu: Any, delta: Any, scale: Any, scale_chol: Any) -> tuple[Any, Any]:
@@ -57,8 +58,8 @@ class InverseWishartRV(SymbolicRandomVariable):
         """Graph of a draw."""
         rng, size = normalize_rng_param(rng), normalize_size_param(size)
         nu, scale_chol = pt.as_tensor(nu), pt.as_tensor(scale_chol)
-        batch = draw_size(size, (nu, scale_chol), (0, 2))
-        next_rng, factor = bartlett_factor(nu, scale_chol, batch, rng)
+        size = draw_size(size, (nu, scale_chol), (0, 2))
+        next_rng, factor = bartlett_factor(nu, scale_chol, tuple(size), rng)
         outputs = [next_rng, cls.of_factor(factor)]
         return cls(inputs=[rng, size, nu, scale_chol], outputs=outputs)(rng, size, nu, scale_chol)
 
@@ -137,6 +138,29 @@ class InverseWishart(Continuous):
         return check_parameters(pt.switch(inside, density, -np.inf), valid(nu, scale_chol), msg=CONDITION)
 
 
+class CovarianceTransform(Transform):
+    """PyMC's transform of a covariance to the entries of its Cholesky factor, for any size of the matrix.
+
+    The size is not read off the parameters' graph, which may be random.
+    """
+
+    name = CholeskyCovTransform.name
+    ndim_supp = 1
+
+    def forward(self, value, *inputs):
+        """Packed factor, with the diagonal in logs."""
+        return CholeskyCovTransform(value.shape[-1]).forward(value)
+
+    def backward(self, value, *inputs):
+        """Covariance of a packed factor."""
+        return CholeskyCovTransform(order_of(value, inputs[-1])).backward(value)
+
+    def log_jac_det(self, value, *inputs):
+        """Log determinant of the derivative of ``backward``."""
+        return CholeskyCovTransform(order_of(value, inputs[-1])).log_jac_det(value)
+
+
 @_default_transform.register(InverseWishartRV)
-def _inverse_wishart_transform(op, rv):
-    return CholeskyCovTransform(n=rv.owner.inputs[3].shape[-1])
+def covariance_transform(op, rv):
+    """Default transform of the laws of covariances."""
+    return CovarianceTransform()

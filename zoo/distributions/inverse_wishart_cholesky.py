@@ -18,7 +18,7 @@ from zoo.distributions.bartlett import (
     valid,
 )
 from zoo.distributions.inverse_wishart import InverseWishartRV, check_value, inverse_wishart_parameters
-from zoo.distributions.shapes import full_batch, match_shape
+from zoo.distributions.shapes import full_batch, match_shape, order_of
 
 __all__ = ["BartlettTransform", "InverseWishartCholesky"]
 
@@ -142,14 +142,14 @@ class BartlettTransform(Transform):
 
     def backward(self, value, *inputs):
         """Factor of an unconstrained vector."""
-        B = _bartlett(value, inputs[-1].shape[-1])
+        B = _bartlett(value, order_of(value, inputs[-1]))
         factor = scaled_inverse(B, inputs[-1])
         factor.tag.bartlett = B
         return factor
 
     def log_jac_det(self, value, *inputs):
         """Log determinant of the derivative of ``backward``."""
-        p = inputs[-1].shape[-1]
+        p = order_of(value, inputs[-1])
         logs = value[..., _diagonal(p)]
         of_scale = pt.log(pt.diagonal(inputs[-1], axis1=-2, axis2=-1))
         return pt.sum((pt.arange(p) + 1.0) * of_scale - p * logs, axis=-1)

@@ -39,8 +39,8 @@ class MatrixNormalRV(SymbolicRandomVariable):
         """Graph of a draw."""
         rng, size = normalize_rng_param(rng), normalize_size_param(size)
         mu, row, column = pt.as_tensor(mu), pt.as_tensor(row), pt.as_tensor(column)
-        batch = draw_size(size, (mu, row, column), (2, 2, 2))
-        shape = (*batch, row.shape[-1], column.shape[-1])
+        size = draw_size(size, (mu, row, column), (2, 2, 2))
+        shape = (*size, row.shape[-1], column.shape[-1])
         next_rng, white = pm.Normal.dist(0.0, 1.0, size=shape, rng=rng).owner.outputs
         half = _colour(require(row, _valid(row, column), message=_CONDITION), white, row_precision)
         draws = mu + _colour(column, half.mT, column_precision).mT

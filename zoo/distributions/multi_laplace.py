@@ -59,10 +59,10 @@ class MultiLaplaceRV(SymbolicRandomVariable):
     def rv_op(cls, C, *, T, positive, size=None, rng=None):
         """Graph of a draw: the radius is Gamma(T, rate C)."""
         rng, size, C = normalize_rng_param(rng), normalize_size_param(size), pt.as_tensor(C)
-        batch = draw_size(size, (C,), (0,))
+        size = draw_size(size, (C,), (0,))
         rate = require(C, C > 0, C < np.inf, message=_CONDITION)
-        next_rng, radius = pm.Gamma.dist(T, rate, size=batch, rng=rng).owner.outputs
-        next_rng, normal = pm.Normal.dist(0.0, 1.0, size=(*batch, T), rng=next_rng).owner.outputs
+        next_rng, radius = pm.Gamma.dist(T, rate, size=tuple(size), rng=rng).owner.outputs
+        next_rng, normal = pm.Normal.dist(0.0, 1.0, size=(*size, T), rng=next_rng).owner.outputs
         direction = (pt.abs(normal) if positive else normal) / _norm(normal)[..., None]
         outputs = [next_rng, radius[..., None] * direction]
         return cls(inputs=[rng, size, C], outputs=outputs, T=T, positive=positive)(rng, size, C)

@@ -8,12 +8,12 @@ import pytensor.tensor as pt
 from pymc.distributions.continuous import Continuous
 from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.distribution import SymbolicRandomVariable
-from pymc.distributions.transforms import CholeskyCovTransform, _default_transform
+from pymc.distributions.transforms import _default_transform
 from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.bartlett import bartlett_factor
-from zoo.distributions.inverse_wishart import check_value
+from zoo.distributions.inverse_wishart import check_value, covariance_transform
 from zoo.distributions.parameters import as_float64, multigammaln, require
 from zoo.distributions.shapes import draw_size, full_batch, match_shape
 
@@ -35,12 +35,12 @@ class ScaledInverseWishartRV(SymbolicRandomVariable):
         rng, size = normalize_rng_param(rng), normalize_size_param(size)
         df, sigma = pt.as_tensor(df), pt.as_tensor(sigma)
         p = sigma.shape[-1]
-        batch = draw_size(size, (df, sigma), (0, 1))
+        size = draw_size(size, (df, sigma), (0, 1))
         checked = require(sigma, df > 0, sigma > 0, message=_CONDITION)
         # 1 / a of the docstring, which is Gamma(1/2, rate 1 / sigma^2).
-        next_rng, precision = pm.Gamma.dist(0.5, 1.0 / checked**2, size=(*batch, p), rng=rng).owner.outputs
+        next_rng, precision = pm.Gamma.dist(0.5, 1.0 / checked**2, size=(*size, p), rng=rng).owner.outputs
         root = pt.sqrt(2.0 * df[..., None] * precision)
-        next_rng, factor = bartlett_factor(df + p - 1.0, root[..., None] * pt.eye(p), batch, next_rng)
+        next_rng, factor = bartlett_factor(df + p - 1.0, root[..., None] * pt.eye(p), tuple(size), next_rng)
         return cls(inputs=[rng, size, df, sigma], outputs=[next_rng, factor @ factor.mT])(
             rng, size, df, sigma
         )
@@ -130,6 +130,4 @@ class ScaledInverseWishart(Continuous):
         return check_parameters(pt.switch(inside, density, -np.inf), df > 0, sigma > 0, msg=_CONDITION)
 
 
-@_default_transform.register(ScaledInverseWishartRV)
-def _scaled_inverse_wishart_transform(op, rv):
-    return CholeskyCovTransform(n=rv.owner.inputs[3].shape[-1])
+_default_transform.register(ScaledInverseWishartRV, covariance_transform)

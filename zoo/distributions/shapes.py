@@ -18,6 +18,7 @@ __all__ = [
     "full_batch",
     "match_draw",
     "match_shape",
+    "order_of",
     "same_length",
     "static_lengths",
 ]
@@ -85,11 +86,21 @@ def fixed_core(value: Any, core: tuple[int, ...], name: str) -> Any:
     return pt.specify_shape(value, (*[None] * (value.type.ndim - len(core)), *core))
 
 
-def draw_size(size: Any, parameters: Sequence[Any], ndims: Sequence[int]) -> tuple[Any, ...]:
-    """Batch shape of a draw: ``size``, or the broadcast of the parameters' leading dimensions."""
-    return tuple(
-        implicit_size_from_params(*parameters, ndims_params=ndims) if rv_size_is_none(size) else size
-    )
+def order_of(packed: Any, matrix: Any) -> Any:
+    """Rows p of a square matrix: a number where it is known, else from the p (p + 1) / 2 values of its packed triangle.
+
+    Never from the graph of the matrix, which may hold random variables that a log density must not meet.
+    """
+    rows = matrix.type.shape[-1]
+    return pt.cast((pt.sqrt(8.0 * packed.shape[-1] + 1.0) - 1.0) / 2.0, "int64") if rows is None else rows
+
+
+def draw_size(size: Any, parameters: Sequence[Any], ndims: Sequence[int]) -> Any:
+    """Batch shape of a draw as a vector: ``size``, or the broadcast of the parameters' leading dimensions.
+
+    It goes into the node as its size: PyMC cannot add dimensions to a variable whose size was left open.
+    """
+    return implicit_size_from_params(*parameters, ndims_params=ndims) if rv_size_is_none(size) else size
 
 
 def full_batch(value: Any, size: Any, core: int) -> Any:

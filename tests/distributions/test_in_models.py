@@ -1,0 +1,102 @@
+"""What every distribution must do in a model: random parameters, more draws, copies."""
+
+from __future__ import annotations
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.model.transform.optimization import freeze_dims_and_data
+
+from zoo import distributions as zd
+
+S = np.array([[1.0, 0.3], [0.3, 2.0]])
+Z = np.array([[1, 0], [1, 1], [0, 0]])
+
+
+def scale(C):
+    return C * pm.Data("S", S)  # of no static shape
+
+
+# Each with a random parameter C, and as a free variable where NUTS can sample it.
+FREE = {
+    "InverseWishart": lambda C: zd.InverseWishart("x", 4.5, scale(C)),
+    "InverseWishartCholesky": lambda C: zd.InverseWishartCholesky("x", delta=1.5, scale=scale(C)),
+    "ScaledInverseWishart": lambda C: zd.ScaledInverseWishart("x", 2.0, C * np.ones(2)),
+    "NormalInverseWishart": lambda C: zd.NormalInverseWishart("x", 0, C, delta=2, scale=S)[0],
+    "MatrixNormal": lambda C: zd.MatrixNormal("x", C, row_cov=scale(C), col_prec=np.eye(3)),
+    "MultiLaplace": lambda C: zd.MultiLaplace("x", C, 3),
+    "MultiLaplace, signed": lambda C: zd.MultiLaplace("x", C, 3, positive=False),
+    "multi_laplace_mixture": lambda C: zd.multi_laplace_mixture("x", C, shape=(2, 3)),
+    "indian_buffet_sticks": lambda C: zd.indian_buffet_sticks("x", C, K_max=4),
+    "InverseGaussian": lambda C: zd.InverseGaussian("x", C, 2.0, shape=3),
+    "GeneralisedInverseGaussian": lambda C: zd.GeneralisedInverseGaussian("x", 1.0, C),
+    "GeneralisedInverseGaussian, b = 0": lambda C: zd.GeneralisedInverseGaussian("x", C, 0.0),
+    "EpsilonInsensitivePseudoLikelihood": lambda C: zd.EpsilonInsensitivePseudoLikelihood("x", C, 1.0),
+}
+OBSERVED = {
+    "HingePseudoLikelihood": lambda C: zd.HingePseudoLikelihood("x", C, observed=[1, -1]),
+    "NormalisedHinge": lambda C: zd.NormalisedHinge("x", 0.5, C, observed=[1, -1]),
+    "IndianBuffet": lambda C: zd.IndianBuffet("x", C, observed=Z),
+}
+
+
+@pytest.mark.parametrize("name", [*FREE, *OBSERVED])
+def test_with_random_parameters(name):
+    with pm.Model() as model:
+        {**FREE, **OBSERVED}[name](pm.HalfNormal("C"))
+    start = model.initial_point()
+    logp, gradient = model.compile_logp(), model.compile_dlogp()
+    assert np.isfinite(logp(start)) and np.all(np.isfinite(gradient(start)))
+    for copy in (
+        cloudpickle.loads(cloudpickle.dumps(model)),
+        freeze_dims_and_data(model),
+        pm.do(model, {"C": 0.7}),
+    ):
+        assert np.isfinite(copy.compile_logp()(copy.initial_point()))
+    assert cloudpickle.loads(cloudpickle.dumps(model)).compile_logp()(start) == pytest.approx(logp(start))
+    with model:
+        prior = pm.sample_prior_predictive(3, random_seed=1)
+    group = "prior" if "x" in prior["prior"] or name not in OBSERVED else "prior_predictive"
+    assert all(np.all(np.isfinite(values)) for values in prior[group].to_dataset().data_vars.values())
+
+
+@pytest.mark.parametrize("name", FREE)
+@pytest.mark.statistical
+def test_nuts_samples_the_prior(name):
+    # Few draws: no warning, nothing that is not finite, no divergence at the start of every chain.
+    with pm.Model() as model:
+        FREE[name](pm.Gamma("C", 5.0, 4.0))
+        tree = pm.sample(
+            50, tune=100, chains=1, cores=1, nuts_sampler="nutpie", random_seed=2, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    assert all(np.all(np.isfinite(v)) for v in tree["posterior"].to_dataset().data_vars.values())
+    assert {v.name for v in model.deterministics + model.free_RVs} == set(tree["posterior"].data_vars)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        zd.InverseWishart.dist([4.0, 5.0], S),
+        zd.InverseWishartCholesky.dist([4.0, 5.0], S),
+        zd.ScaledInverseWishart.dist([2.0, 3.0], np.ones(2)),
+        zd.MatrixNormal.dist(row_cov=np.stack([S, S]), col_cov=np.eye(3)),
+        zd.MultiLaplace.dist([1.0, 2.0], 3),
+        zd.IndianBuffet.dist([1.0, 2.0], 3, 2),
+        zd.InverseGaussian.dist([1.0, 2.0]),
+        zd.GeneralisedInverseGaussian.dist([1.0, 2.0], 1.0),
+        zd.NormalisedHinge.dist([0.0, 0.1]),
+        zd.EpsilonInsensitivePseudoLikelihood.dist([1.0, 2.0]),
+    ],
+    ids=lambda v: v.owner.op.name,
+)
+def test_dimensions_are_added_in_front_of_the_batch(variable):
+    larger = change_dist_size(variable, (5,), expand=True)
+    assert larger.type.shape[:2] in ((5, 2), (None, None), (5, None))
+    draw, one = pm.draw([larger, variable], random_seed=3)
+    assert draw.shape == (5, *one.shape)
+    assert len(np.unique(draw.reshape(10, -1), axis=0)) > 1
+    assert pytensor.function([], pm.logp(larger, draw))().shape == (5, 2)

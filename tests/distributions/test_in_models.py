@@ -63,6 +63,7 @@ def test_with_random_parameters(name):
     assert all(np.all(np.isfinite(values)) for values in prior[group].to_dataset().data_vars.values())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", FREE)
 @pytest.mark.statistical
 def test_nuts_samples_the_prior(name):
@@ -100,3 +101,48 @@ def test_dimensions_are_added_in_front_of_the_batch(variable):
     assert draw.shape == (5, *one.shape)
     assert len(np.unique(draw.reshape(10, -1), axis=0)) > 1
     assert pytensor.function([], pm.logp(larger, draw))().shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: zd.InverseGaussian.dist(np.ones(3), np.ones(2)),
+            r"mu has shape \(3,\), but lam has shape \(2,\)",
+        ),
+        (lambda: zd.GeneralisedInverseGaussian.dist(np.ones(3), np.ones(2)), r"a has shape \(3,\), but b"),
+        (
+            lambda: zd.NormalisedHinge.dist(np.ones(3), np.ones(2)),
+            r"f has shape \(3,\), but C has shape \(2,\)",
+        ),
+        (
+            lambda: zd.EpsilonInsensitivePseudoLikelihood.dist(np.ones(3), 1.0, np.ones(2)),
+            "f has .* but epsilon has",
+        ),
+        (
+            lambda: zd.InverseWishart.dist([4.0, 5.0, 6.0], np.stack([S, S])),
+            r"nu has .*\(3,\), but scale has .*\(2, 2, 2\)",
+        ),
+        (
+            lambda: zd.InverseWishartCholesky.dist([4.0, 5.0], S, size=(3,)),
+            r"nu has shape \(2,\), but .* \(3\)",
+        ),
+        (lambda: zd.ScaledInverseWishart.dist([4.0, 5.0, 6.0], np.ones((2, 2))), "df has .* but sigma has"),
+        (lambda: zd.MatrixNormal.dist(row_cov=[S, S], col_cov=[S] * 3), "rows has .* but columns has"),
+        (lambda: zd.InverseGaussian.dist(np.ones(3), shape=4), r"mu has shape \(3,\), but .* of shape \(4\)"),
+        (
+            lambda: zd.InverseGaussian.dist(np.ones((2, 3)), shape=3),
+            r"mu has shape \(2, 3\), but .* of shape \(3\)",
+        ),
+    ],
+)
+def test_batches_that_do_not_match(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_rows_that_do_not_match():
+    with pm.Model():
+        f = pm.Normal("f", shape=3)
+        with pytest.raises(ValueError, match=r"f has shape \(3,\), but .* observed data ask .* \(2\)"):
+            zd.HingePseudoLikelihood("y", f, observed=[1, -1])

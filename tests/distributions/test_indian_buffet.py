@@ -75,6 +75,7 @@ def test_other_values_have_no_probability():
     assert pm.logp(IndianBuffet.dist(1.0, 2, 2), halves).eval() == -np.inf
 
 
+@pytest.mark.compiled
 def test_draws():
     # Null: the law over all 16 matrices, for two alpha. Chi-square on 20,000 draws each; false alarm 1e-5 over both.
     alphas = np.array([0.8, 5.0])
@@ -165,6 +166,7 @@ def test_left_ordered_form():
     assert left_ordered_form(np.zeros((3, 0))).shape == (3, 0)
 
 
+@pytest.mark.compiled
 def test_restaurant():
     # Null: classes with their exact probabilities, and K_+ Poisson(alpha H_D). 20,000 draws; chi-square over classes
     # and over K_+, values expected less than 5 times pooled; false alarm 1e-5 over both tests.
@@ -194,6 +196,7 @@ def test_restaurant_is_reproducible():
     assert ibp_draw(1e-12, 3, np.random.default_rng(1)).shape == (3, 0)
 
 
+@pytest.mark.compiled
 def test_sticks():
     # Null: nu_k = pi_k / pi_(k-1) independent Beta(alpha, 1), by Kolmogorov-Smirnov; first two moments of pi_k,
     # (alpha / (alpha + 1))^k and (alpha / (alpha + 2))^k, by z-scores. 20,000 draws; false alarm 1e-5 over the 4 + 8
@@ -212,6 +215,7 @@ def test_sticks():
             assert abs(sample.mean()) / sample.std() * np.sqrt(n) < stats.norm.isf(level / 2)
 
 
+@pytest.mark.compiled
 def test_sampling_with_dims():
     observed = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 0]])
     with pm.Model(coords={"feature": range(3), "column": range(4)}) as model:

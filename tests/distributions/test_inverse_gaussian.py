@@ -41,6 +41,7 @@ def graph():
     return pytensor.function([mean, shape], draws, updates={rng: draws.owner.outputs[0]})
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("engine", ["distribution", "sampler"])
 def test_draws_have_the_exact_law(engine, mean, graph):
@@ -67,6 +68,7 @@ def test_block_ends_are_drawn():
     assert stats.kstest(exact_cdf(out, mean), "uniform").pvalue > ALARM
 
 
+@pytest.mark.compiled
 def test_shape_scales_the_law(graph):
     # x / lam has mean mu / lam and shape 1. Null: that law; false alarm 1e-5.
     draws = graph(3.0, 7.0)
@@ -124,6 +126,7 @@ def test_generalised_logp_and_moments(a, b):
     assert moments[2] - mean**2 == pytest.approx(np.sqrt(b) / a**1.5 + 2 / a**2, rel=1e-5)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("b", [0.0, 1e-24, 1e-3, 1.0, 1e6])
 def test_generalised_draws(b):
     # Null: 1 / x is inverse Gaussian with mean sqrt(a/b); b = 0 is Gamma(1/2, a/2). False alarm 1e-5.

@@ -74,6 +74,7 @@ def test_off_the_support():
 # ---------------------------------------------------------------- draws
 
 
+@pytest.mark.compiled
 def test_draws_have_the_moments():
     nu, n = 12.5, 20_000
     draws = pm.draw(InverseWishart.dist(nu, S), n, random_seed=1)
@@ -89,6 +90,7 @@ def test_draws_have_the_moments():
     assert_moments(draws[:, *lower], mean[lower], variance[lower])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("nu", [2.2, 5.0, 40.5])
 def test_draws_against_scipy(nu):
     # Null: the same law. Two-sample Kolmogorov-Smirnov on 5,000 draws each, three statistics; false alarm 1e-5 each.
@@ -104,6 +106,7 @@ def test_draws_against_scipy(nu):
             assert stats.ks_2samp(statistic(sample), statistic(theirs)).pvalue > ALARM
 
 
+@pytest.mark.compiled
 def test_delta_is_consistent_under_subsetting():
     # Any block of IW(delta, S) is IW(delta, block of S) (Dawid 1981). Null: exact laws of a diagonal entry
     # (inverse gamma) and of the log determinant of a 2 x 2 block; false alarm 1e-5 each. With nu it would fail.
@@ -122,6 +125,7 @@ def test_delta_is_consistent_under_subsetting():
     assert stats.kstest(draws[:, 0, 0], with_nu.cdf).pvalue < ALARM
 
 
+@pytest.mark.compiled
 def test_a_matrix_of_one_entry():
     draws = pm.draw(InverseWishart.dist(3.0, [[2.0]]), 5000, random_seed=7)
     assert draws.shape == (5000, 1, 1)
@@ -177,6 +181,7 @@ def test_sampler_sees_independent_variables(factor):
     assert logp(u) == pytest.approx(chi.sum() + stats.norm.logpdf(u[~diagonal]).sum(), rel=1e-12)
 
 
+@pytest.mark.compiled
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [InverseWishart, InverseWishartCholesky])
 def test_nuts_finds_the_conjugate_posterior(kind):
@@ -233,6 +238,7 @@ def test_scaled_against_its_mixture():
     )
 
 
+@pytest.mark.compiled
 def test_scaled_draws():
     # Null: deviations are half-t, and correlations uniform for df = 2. Kolmogorov-Smirnov, 10,000 draws; false
     # alarm 1e-5 each.
@@ -290,6 +296,7 @@ def test_conjugate_update():
     np.testing.assert_allclose(evidence, evidence[0], rtol=1e-10)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("how", ["model", "dist"])
 def test_marginal_mean_is_student_t(how):
     # Null: (mean - mu0) / sqrt(S_ii / (pi delta)) is t with delta degrees of freedom. 10,000 draws; false alarm

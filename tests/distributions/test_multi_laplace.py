@@ -148,6 +148,7 @@ def test_flags_with_one_generator_do_not_merge():
     assert (draws[1] < 0).any()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("positive", [True, False])
 def test_draws(positive):
     # Null: means, second moments and cross moments of the law, by z-scores with the draws' own error; the radius and
@@ -170,6 +171,7 @@ def test_draws(positive):
         assert (kappa > 0).all() == positive
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("positive", [True, False])
 def test_mixture_draws(positive):
     # Null: radius Gamma(2, rate C), angle uniform, independent. 20,000 draws; Kolmogorov-Smirnov for both, and for
@@ -233,6 +235,7 @@ def test_transforms():
         model.logp()
 
 
+@pytest.mark.compiled
 def test_sampling_with_dims():
     with pm.Model(coords={"feature": range(3), "task": ["a", "b"]}) as model:
         C = pm.Gamma("C", 2.0, 1.0)

@@ -55,6 +55,7 @@ def test_normalised_hinge_is_a_distribution():
     assert pm.logp(NormalisedHinge.dist(-1e8, C, MARGIN), 1).eval() == pytest.approx(-2 * C * (1e8 + MARGIN))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", [HingePseudoLikelihood, NormalisedHinge])
 def test_labels_drawn(kind):
     # Null: P(+1) by its formula; normal tests of the frequencies over 20,000 draws; false alarm 1e-5.
@@ -66,6 +67,7 @@ def test_labels_drawn(kind):
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("epsilon", [0.0, 0.001, 0.7])
 def test_responses_drawn(epsilon):
     # Null: the normalised density; Kolmogorov-Smirnov on 20,000 draws, false alarm 1e-5. And its variance in the
@@ -130,6 +132,7 @@ def test_leave_one_out_of_a_fit(loss):
     assert float(estimate.elpd) == pytest.approx(plain.sum(), abs=0.5)
 
 
+@pytest.mark.compiled
 def test_leave_one_out_of_a_pymc_model():
     y = np.where(np.random.default_rng(5).random(30) < 0.7, 1, -1)
     with pm.Model():

@@ -14,7 +14,7 @@ from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.hinge import hinge_lambda
 from zoo.distributions.parameters import as_float64, require
-from zoo.distributions.shapes import draw_size, full_batch
+from zoo.distributions.shapes import draw_size, full_batch, match_batch
 from zoo.ops.epsilon_insensitive import epsilon_insensitive_logp
 
 __all__ = [
@@ -101,9 +101,9 @@ class EpsilonInsensitivePseudoLikelihood(Continuous):
     @classmethod
     def dist(cls, f, C=1.0, epsilon=0.001, **kwargs):
         """Unregistered variable."""
-        return super().dist(
-            [as_float64(f, "f"), as_float64(C, "C"), as_float64(epsilon, "epsilon")], **kwargs
-        )
+        f, C, epsilon = as_float64(f, "f"), as_float64(C, "C"), as_float64(epsilon, "epsilon")
+        match_batch(kwargs, 0, f=(f, 0), C=(C, 0), epsilon=(epsilon, 0))
+        return super().dist([f, C, epsilon], **kwargs)
 
     def support_point(rv, size, f, C, epsilon):
         """The function value."""

@@ -12,7 +12,7 @@ from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.inverse_gaussian import inverse_gaussian_draws
 from zoo.distributions.parameters import as_float64, require
-from zoo.distributions.shapes import draw_size, full_batch
+from zoo.distributions.shapes import draw_size, full_batch, match_batch
 
 __all__ = ["GeneralisedInverseGaussian"]
 
@@ -67,7 +67,9 @@ class GeneralisedInverseGaussian(PositiveContinuous):
     @classmethod
     def dist(cls, a, b, **kwargs):
         """Unregistered variable."""
-        return super().dist([as_float64(a, "a"), as_float64(b, "b")], **kwargs)
+        a, b = as_float64(a, "a"), as_float64(b, "b")
+        match_batch(kwargs, 0, a=(a, 0), b=(b, 0))
+        return super().dist([a, b], **kwargs)
 
     def support_point(rv, size, a, b):
         """The mean."""

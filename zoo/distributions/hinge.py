@@ -14,7 +14,7 @@ from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.generalised_inverse_gaussian import GeneralisedInverseGaussian
 from zoo.distributions.parameters import as_float64, require
-from zoo.distributions.shapes import draw_size, full_batch
+from zoo.distributions.shapes import draw_size, full_batch, match_batch
 from zoo.ops.hinge import hinge_logp
 
 __all__ = ["HingePseudoLikelihood", "NormalisedHinge", "hinge_lambda", "hinge_log_odds"]
@@ -78,7 +78,9 @@ class _Labels(Discrete):
     @classmethod
     def dist(cls, f, C=1.0, margin=1.0, **kwargs):
         """Unregistered variable."""
-        return super().dist([as_float64(f, "f"), as_float64(C, "C"), as_float64(margin, "margin")], **kwargs)
+        f, C, margin = as_float64(f, "f"), as_float64(C, "C"), as_float64(margin, "margin")
+        match_batch(kwargs, 0, f=(f, 0), C=(C, 0), margin=(margin, 0))
+        return super().dist([f, C, margin], **kwargs)
 
 
 def _check_labels(y: np.ndarray) -> None:

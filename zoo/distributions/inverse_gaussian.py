@@ -14,7 +14,7 @@ from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.parameters import as_float64, require
-from zoo.distributions.shapes import draw_size, full_batch
+from zoo.distributions.shapes import draw_size, full_batch, match_batch
 
 __all__ = ["InverseGaussian", "inverse_gaussian_draws"]
 
@@ -86,7 +86,9 @@ class InverseGaussian(PositiveContinuous):
     @classmethod
     def dist(cls, mu, lam=1.0, **kwargs):
         """Unregistered variable."""
-        return super().dist([as_float64(mu, "mu"), as_float64(lam, "lam")], **kwargs)
+        mu, lam = as_float64(mu, "mu"), as_float64(lam, "lam")
+        match_batch(kwargs, 0, mu=(mu, 0), lam=(lam, 0))
+        return super().dist([mu, lam], **kwargs)
 
     def support_point(rv, size, mu, lam):
         """The mode, which exists for an infinite mean too."""

@@ -16,7 +16,7 @@ from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.bartlett import CONDITION, bartlett_factor, covariance_logp, valid
 from zoo.distributions.parameters import as_float64, exactly_one, lower_factor
-from zoo.distributions.shapes import draw_size, full_batch, match_shape, order_of, same_length
+from zoo.distributions.shapes import draw_size, full_batch, match_batch, match_shape, order_of, same_length
 
 __all__ = ["InverseWishart", "check_value", "covariance_transform", "inverse_wishart_parameters"]
 
@@ -120,6 +120,7 @@ class InverseWishart(Continuous):
         """Unregistered variable."""
         nu, scale_chol = inverse_wishart_parameters(nu, delta, scale, scale_chol)
         match_shape(kwargs, scale_chol.type.shape[-2:], "draw")
+        match_batch(kwargs, 2, nu=(nu, 0), scale=(scale_chol, 2))
         return super().dist([nu, scale_chol], **kwargs)
 
     def support_point(rv, size, nu, scale_chol):

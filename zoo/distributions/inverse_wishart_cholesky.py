@@ -18,7 +18,7 @@ from zoo.distributions.bartlett import (
     valid,
 )
 from zoo.distributions.inverse_wishart import InverseWishartRV, check_value, inverse_wishart_parameters
-from zoo.distributions.shapes import full_batch, match_shape, order_of
+from zoo.distributions.shapes import full_batch, match_batch, match_shape, order_of
 
 __all__ = ["BartlettTransform", "InverseWishartCholesky"]
 
@@ -83,6 +83,7 @@ class InverseWishartCholesky(Continuous):
         """Unregistered variable."""
         nu, scale_chol = inverse_wishart_parameters(nu, delta, scale, scale_chol)
         match_shape(kwargs, scale_chol.type.shape[-2:], "draw")
+        match_batch(kwargs, 2, nu=(nu, 0), scale=(scale_chol, 2))
         return super().dist([nu, scale_chol], **kwargs)
 
     def support_point(rv, size, nu, scale_chol):

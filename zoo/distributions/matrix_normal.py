@@ -16,7 +16,7 @@ from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.utils import normalize_size_param
 
 from zoo.distributions.parameters import as_float64, exactly_one, log_determinant, lower_factor, require
-from zoo.distributions.shapes import draw_size, full_batch, match_shape, same_length
+from zoo.distributions.shapes import draw_size, full_batch, match_batch, match_shape, same_length
 
 __all__ = ["MatrixNormal"]
 
@@ -137,13 +137,11 @@ class MatrixNormal(Continuous):
         row, row_precision = _side("row", row_cov, row_chol, row_prec)
         column, column_precision = _side("col", col_cov, col_chol, col_prec)
         core = (row.type.shape[-1], column.type.shape[-1])
+        mu = _mean(mu, row, column)
         match_shape(kwargs, core, "draw")
-        return super().dist(
-            [_mean(mu, row, column), row, column],
-            row_precision=row_precision,
-            column_precision=column_precision,
-            **kwargs,
-        )
+        match_batch(kwargs, 2, mu=(mu, 2), rows=(row, 2), columns=(column, 2))
+        flags = {"row_precision": row_precision, "column_precision": column_precision}
+        return super().dist([mu, row, column], **flags, **kwargs)
 
 
 def _side(side: str, cov: Any, chol: Any, prec: Any) -> tuple[Any, bool]:

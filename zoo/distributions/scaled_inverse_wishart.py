@@ -15,7 +15,7 @@ from pytensor.tensor.random.utils import normalize_size_param
 from zoo.distributions.bartlett import bartlett_factor
 from zoo.distributions.inverse_wishart import check_value, covariance_transform
 from zoo.distributions.parameters import as_float64, multigammaln, require
-from zoo.distributions.shapes import draw_size, full_batch, match_shape
+from zoo.distributions.shapes import draw_size, full_batch, match_batch, match_shape
 
 __all__ = ["ScaledInverseWishart"]
 
@@ -97,7 +97,9 @@ class ScaledInverseWishart(Continuous):
         if sigma.type.ndim < 1:
             raise ValueError("sigma is a number. Give a vector with one scale for each standard deviation.")
         match_shape(kwargs, (sigma.type.shape[-1],) * 2, "draw")
-        return super().dist([as_float64(df, "df"), sigma], **kwargs)
+        df = as_float64(df, "df")
+        match_batch(kwargs, 2, df=(df, 0), sigma=(sigma, 1))
+        return super().dist([df, sigma], **kwargs)
 
     def support_point(rv, size, df, sigma):
         """Independent standard deviations at their scales."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "draw_size",
     "fixed_core",
     "full_batch",
+    "match_batch",
     "match_draw",
     "match_shape",
     "order_of",
@@ -44,6 +46,43 @@ def match_shape(kwargs: dict[str, Any], core: Sequence[int | None], name: str) -
         raise ValueError(
             f"shape, size, dims or the value give the shape {words[0]}, but one {name} is {words[1]} by its parameters."
         )
+
+
+def match_batch(kwargs: dict[str, Any], core: int, **parameters: tuple[Any, int]) -> None:
+    """Raise where the leading dimensions of two parameters do not broadcast, or exceed the shape that is asked for.
+
+    Parameters
+    ----------
+    kwargs : dict
+        Of ``dist``: ``shape`` or ``size``, if given.
+    core : int
+        Dimensions of one draw.
+    **parameters : (tensor, int)
+        Each with the number of its own core dimensions.
+    """
+    batches = {name: p.type.shape[: p.type.ndim - ndim] for name, (p, ndim) in parameters.items()}
+    for (first, left), (second, right) in combinations(batches.items(), 2):
+        if any(
+            a != b
+            for a, b in zip(left[::-1], right[::-1], strict=False)
+            if None not in (a, b) and 1 not in (a, b)
+        ):
+            raise ValueError(
+                f"{first} has shape {parameters[first][0].type.shape}, but {second} has shape "
+                f"{parameters[second][0].type.shape}. Their leading dimensions must be equal or 1."
+            )
+    size, shape = convert_size(kwargs.get("size")), kwargs.get("shape")
+    if size is None and shape is None:
+        return
+    whole = [_length(s) for s in (shape if np.iterable(shape) else (shape,))] if size is None else None
+    asked = [_length(s) for s in size] if whole is None else whole[: len(whole) - core]
+    for name, batch in batches.items():
+        pairs = zip(batch[::-1], asked[::-1], strict=False)
+        if len(batch) > len(asked) or any(b not in (None, 1, s) and s is not None for b, s in pairs):
+            raise ValueError(
+                f"{name} has shape {parameters[name][0].type.shape}, but shape, size, dims or observed data ask "
+                f"for a batch of shape ({', '.join('?' if s is None else str(s) for s in asked)}). Make them agree."
+            )
 
 
 def match_draw(kwargs: dict[str, Any], parameter: Any, core: tuple[int, ...], name: str) -> None:

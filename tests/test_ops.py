@@ -31,15 +31,15 @@ MARGINS = np.concatenate([-(10.0 ** np.arange(6, -13, -2)), [0.0], 10.0 ** np.ar
 def test_augmentation_identity_of_the_hinge(C):
     # log p(y, lambda | f) - log p(lambda | y, f) is the pseudo-log-likelihood at every lambda, relative to the
     # largest term: lambda runs over the bulk of its conditional, around |C s| and its square root.
-    f, lam, y = pt.dvector("f"), pt.dvector("lam"), 1.0
-    joint = augmented_hinge_logp(f, y, lam, C)
-    conditional = pm.logp(zd.hinge_lambda(f, y, C), lam)
-    evaluate = pytensor.function([f, lam], [joint, conditional, hinge_logp(f, y, C)])
+    f, lam, y, margin = pt.dvector("f"), pt.dvector("lam"), 1.0, 0.75
+    joint = augmented_hinge_logp(f, y, lam, C, margin)
+    conditional = pm.logp(zd.hinge_lambda(f, y, C, margin), lam)
+    evaluate = pytensor.function([f, lam], [joint, conditional, hinge_logp(f, y, C, margin)])
     for z in (-3.0, -0.5, 0.1, 2.0):
         slack = C * np.abs(MARGINS)
         values = slack + z * np.sqrt(slack)
         lam_values = np.where(values > 0, values, slack / (1 + z**2)) + (slack < 1e-3) * z**2 + 1e-12
-        first, second, expected = evaluate(1.0 - MARGINS, lam_values)
+        first, second, expected = evaluate(margin - MARGINS, lam_values)
         scale = 1.0 + np.abs(first) + np.abs(second)
         assert np.max(np.abs(first - second - expected) / scale) < 1e-10
 
@@ -66,9 +66,9 @@ def test_augmentation_identity_of_the_tube(epsilon):
 def test_augmentation_integrates_to_the_pseudo_likelihood(f):
     # The substitution lambda = r^2 takes the pole at zero away.
     lam, C = pt.dscalar("lam"), 0.8
-    density = pytensor.function([lam], pt.exp(augmented_hinge_logp(f, -1.0, lam, C)))
+    density = pytensor.function([lam], pt.exp(augmented_hinge_logp(f, -1.0, lam, C, 0.6)))
     value, _ = integrate.quad(lambda r: 2 * r * density(r * r), 0, 12, epsabs=1e-12)
-    assert value == pytest.approx(np.exp(-2 * C * max(0, 1 + f)), rel=1e-8)
+    assert value == pytest.approx(np.exp(-2 * C * max(0, 0.6 + f)), rel=1e-8)
 
 
 def test_augmentation_is_gaussian_in_f():

@@ -32,7 +32,7 @@ def inverse_gaussian_draws(mu: Any, lam: Any, size: tuple[Any, ...], rng: Any) -
     next_rng, u = pm.Uniform.dist(0.0, 1.0, size=size, rng=next_rng).owner.outputs
     z2 = pt.maximum(z * z, np.finfo(float).tiny)
     a = mu * z2 / lam
-    h = 1.0 + 0.5 * (a + pt.sqrt(a) * pt.sqrt(a + 4.0))
+    h = 1.0 + 0.5 * (a + pt.sqrt(a * (a + 4.0)))
     return next_rng, pt.switch(pt.isinf(h), lam / z2, pt.switch(u * (1.0 + h) <= h, mu / h, mu * h))
 
 

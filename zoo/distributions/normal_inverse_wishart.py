@@ -82,7 +82,8 @@ class NormalInverseWishart:
         """Unregistered mean and covariance, which share their randomness."""
         mu0, pi, nu, scale_chol = _parameters(mu0, pi, nu, delta, scale, scale_chol)
         chol = InverseWishartCholesky.dist(nu, scale_chol=scale_chol)
-        return pm.MvNormal.dist(mu0, chol=chol / pt.sqrt(pi)), chol @ chol.mT
+        white = pm.Normal.dist(size=mu0.shape)
+        return mu0 + chol @ white / pt.sqrt(pi), chol @ chol.mT
 
     @classmethod
     def logp(cls, mean, cov, mu0=0.0, pi=1.0, nu=None, scale=None, *, delta=None, scale_chol=None):

@@ -41,7 +41,7 @@ def inverse_gaussians(rng, mean, out):
         # Two loops without branches, which the compiler turns into vector instructions.
         for i in range(len(mu)):
             a = mu[i] * z2[i]
-            h = 1.0 + 0.5 * (a + np.sqrt(a) * np.sqrt(a + 4.0))
+            h = 1.0 + 0.5 * (a + np.sqrt(a * (a + 4.0)))
             root = 1.0 / h
             u[i] = root if u[i] * (1.0 + root) <= 1.0 else h
         for i in range(len(mu)):

@@ -35,6 +35,8 @@ def max_margin_quantities(posterior: xr.Dataset) -> dict[str, np.ndarray]:
         for t in range(eta.shape[3]):
             quantities[f"coefficient {d},{t}"] = eta[:, :, d, t]
             quantities[f"square {d},{t}"] = eta[:, :, d, t] ** 2
+    for name in {"C", "covariance_scale"} & set(posterior.data_vars):
+        quantities[f"log {name}"] = np.log(posterior[name].to_numpy())
     for name in {"feature_cov", "task_cov"} & set(posterior.data_vars):
         cov = posterior[name].to_numpy()
         quantities[f"log det {name}"] = np.linalg.slogdet(cov)[1]

@@ -21,8 +21,11 @@ class Walk:
     def __init__(self, seconds: float = 0.0, broken_at: int | None = None):
         self.seconds, self.broken_at = seconds, broken_at
 
-    def initialise(self, rng):
+    def initialise(self, rng, threads=1):
         return {"x": rng.normal(), "step": 0}
+
+    def set_values(self, state, values):
+        state["x"] = values["x"][0]
 
     def sweep(self, rng, state):
         time.sleep(self.seconds)

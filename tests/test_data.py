@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from zoo import MultiTaskData
+import zoo
+from zoo import Fit, MultiTaskData, PooledTasks
+from zoo.storage import to_datatree
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((6, 2))
@@ -177,6 +179,12 @@ BAD = [
     (dict(feature_names=["u", ""]), "empty name"),
     (dict(t=[1.0, 2.0]), "t has 2 rows"),
     (dict(t=[1, 2, 3, 4, 5, np.nan]), "t is nan in row 5"),
+    (dict(weight=[1, 2, 3]), "weight has 3 rows and X has 6"),
+    (dict(weight=[1, 1, np.nan, 1, 1, 1]), "weight is nan in row 2"),
+    (dict(weight=[1, 1, 1, np.inf, 1, 1]), "weight is inf in row 3"),
+    (dict(weight=[1, 1, 1, 1, 0, 1]), "weight is 0 in row 4. Give a weight above 0"),
+    (dict(weight=[1, -2.5, 1, 1, 1, 1]), "weight is -2.5 in row 1"),
+    (dict(weight=list("abcdef")), "weight.*not numbers"),
 ]
 
 
@@ -232,3 +240,156 @@ def test_frame_round_trip_keeps_task_order():
     assert back.task_names == data.task_names
     assert np.array_equal(back.task, data.task)
     assert "2 rows each" in repr(back)
+
+
+# ---------------------------------------------------------------- weights
+
+WEIGHT = np.array([1.0, 2.0, 0.5, 4.0, 1e-3, 7.0])
+
+
+def test_weights_follow_their_rows():
+    data = MultiTaskData.from_arrays(X, Y, TASK, weight=WEIGHT.tolist())
+    assert data.weight.dtype == np.float64
+    assert MultiTaskData.from_arrays(X, Y, TASK).weight is None
+    assert np.array_equal(data.take([5, 3]).weight, WEIGHT[[5, 3]])
+    assert np.array_equal(data.select_tasks(["c", "a"]).weight, WEIGHT[[1, 3, 4, 5]])
+    assert np.array_equal(data.standardize().add_intercept().weight, WEIGHT)
+    for train, test in [data.split(0.5, random_seed=1), *data.folds(2, random_seed=1)]:
+        for part in (train, test):
+            assert np.array_equal(part.weight, WEIGHT[part.y.astype(int)])
+
+
+def test_weights_in_frames():
+    frame = pd.DataFrame(
+        {"school": TASK, "score": Y, "hours": X[:, 0], "count": WEIGHT}, index=list("uvwxyz")
+    )
+    data = MultiTaskData.from_frame(frame, y="score", task="school", weight="count")
+    assert data.feature_names == ("hours",)
+    assert np.array_equal(data.weight, WEIGHT)
+    table = data.to_frame()
+    assert list(table.columns) == ["hours", "task", "y", "weight"]
+    back = MultiTaskData.from_frame(table, y="y", task="task", weight="weight")
+    assert np.array_equal(back.weight, WEIGHT)
+    assert back.feature_names == ("hours",)
+    with pytest.raises(ValueError, match="no column 'mass'"):
+        MultiTaskData.from_frame(frame, y="score", task="school", weight="mass")
+    with pytest.raises(ValueError, match="weight is 0 in row 0"):
+        MultiTaskData.from_frame(frame.assign(count=0), y="score", task="school", weight="count")
+    named = MultiTaskData.from_arrays(X, Y, TASK, feature_names=["u", "weight"])
+    assert "weight" in named.to_frame()
+    with pytest.raises(ValueError, match="feature_names holds 'weight'"):
+        MultiTaskData.from_arrays(X, Y, TASK, feature_names=["u", "weight"], weight=WEIGHT).to_frame()
+
+
+def test_weights_of_multilabel_data():
+    labels = pd.DataFrame({"sad": [1, 0, np.nan], "happy": [0, 1, 1]})
+    entries = np.array([[1.0, 2.0], [3.0, 4.0], [np.nan, 6.0]])
+    assert MultiTaskData.from_multilabel(X[:3], labels, weight=entries).weight.tolist() == [1, 3, 2, 4, 6]
+    for ignored in (0.0, -1.0, np.inf):
+        entries[2, 0] = ignored
+        assert MultiTaskData.from_multilabel(X[:3], labels, weight=entries).weight.tolist() == [1, 3, 2, 4, 6]
+    assert MultiTaskData.from_multilabel(X[:3], labels, weight=[1, 2, 3]).weight.tolist() == [1, 2, 1, 2, 3]
+    nothing = labels.assign(happy=[0, 1, np.nan])
+    weight = MultiTaskData.from_multilabel(X[:3], nothing, weight=[1, 2, np.nan]).weight
+    assert weight.tolist() == [1, 2, 1, 2]
+    with pytest.raises(ValueError, match="weight is nan in row 1, column 'happy'"):
+        MultiTaskData.from_multilabel(X[:3], labels, weight=[[1, 1], [1, np.nan], [1, 1]])
+    with pytest.raises(ValueError, match="weight is 0 in row 2, task 'happy'"):
+        MultiTaskData.from_multilabel(X[:3], labels, weight=[[1, 1], [1, 1], [0, 0]])
+    with pytest.raises(ValueError, match="weight is -1 in row 1"):
+        MultiTaskData.from_multilabel(X[:3], labels, weight=[1, -1, 1])
+    with pytest.raises(ValueError, match=r"weight has shape \(2,\) and Y has shape \(3, 2\)"):
+        MultiTaskData.from_multilabel(X[:3], labels, weight=[1, 1])
+    with pytest.raises(ValueError, match="not numbers"):
+        MultiTaskData.from_multilabel(X[:3], labels, weight=list("abc"))
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_weights_are_saved_with_a_fit(weight, tmp_path):
+    data = MultiTaskData.from_arrays(X, Y, TASK, weight=weight)
+    factory = PooledTasks()
+    posterior = xr.Dataset({"coefficients": (("chain", "draw", "feature"), np.zeros((1, 2, 2)))})
+    tree = to_datatree(factory, data, data.y, posterior, xr.Dataset(), "exact", None)
+    assert ("weight" in tree["constant_data"]) == (weight is not None)
+    Fit(factory=factory, data=data, idata=tree, method="exact").save(tmp_path / "fit.nc")
+    back = zoo.load(tmp_path / "fit.nc").data.weight
+    assert back is None if weight is None else np.array_equal(back, weight)
+
+
+# ---------------------------------------------------------------- folds
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_folds_hold_every_row_out_once_and_leave_every_task_rows(n):
+    sizes = [20, 7, 3, 2, 2, 2, 1]
+    task = np.repeat(np.arange(len(sizes)), sizes)
+    X = np.arange(float(len(task)))[:, None]
+    data = MultiTaskData.from_arrays(X, X[:, 0], task, t=X, weight=X[:, 0] + 1)
+    folds = data.folds(n, random_seed=3)
+    assert len(folds) == n
+    held = np.concatenate([test.y for _, test in folds])
+    assert sorted(held) == list(range(len(task) - 1))  # all but the row of the last task
+    counts = np.array([test.task_sizes for _, test in folds])
+    assert np.all(np.ptp(counts, axis=0) <= 1)
+    assert np.ptp(counts.sum(axis=1)) <= 1
+    for train, test in folds:
+        assert (train.task_sizes > 0).all()
+        assert train.task_names == data.task_names
+        assert sorted([*train.y, *test.y]) == list(range(len(task)))
+        assert np.array_equal(test.t, test.X)
+        assert np.array_equal(test.weight, test.y + 1)
+    again = data.folds(n, random_seed=3)
+    assert all(np.array_equal(a.y, b.y) for (_, a), (_, b) in zip(folds, again, strict=True))
+    other = data.folds(n, random_seed=4)
+    assert any(not np.array_equal(a.y, b.y) for (_, a), (_, b) in zip(folds, other, strict=True))
+
+
+def _check_folds_of_inputs(data, folds, always_kept=()):
+    held = [set(test.X[:, 0]) for _, test in folds]
+    assert all(held)
+    assert sorted(x for part in held for x in part) == sorted(set(data.X[:, 0]) - set(always_kept))
+    for (train, test), inputs in zip(folds, held, strict=True):
+        assert (train.task_sizes > 0).all()
+        assert not inputs & set(train.X[:, 0])
+        assert train.n_rows + test.n_rows == data.n_rows
+
+
+def test_folds_of_multilabel_data_are_made_of_inputs():
+    inputs = np.arange(23.0)[:, None]
+    data = MultiTaskData.from_multilabel(inputs, np.tile([1, 0], (23, 1)))
+    folds = data.folds(5, random_seed=0)
+    _check_folds_of_inputs(data, folds)
+    assert {test.n_rows for _, test in folds} == {8, 10}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_folds_of_multilabel_data_with_rare_tasks(seed):
+    """Tasks on two inputs are torn apart by the deal; a task's only input stays in training."""
+    rng = np.random.default_rng(seed)
+    labels = np.full((30, 12), np.nan)
+    labels[:, 0] = 1
+    for task in range(1, 11):
+        labels[rng.choice(29, size=2, replace=False), task] = 1
+    labels[29, 11] = 1
+    data = MultiTaskData.from_multilabel(np.arange(30.0)[:, None], labels)
+    _check_folds_of_inputs(data, data.folds(3, random_seed=seed), always_kept=[29.0])
+
+
+def test_folds_that_cannot_be_made_are_explained():
+    data = MultiTaskData.from_arrays(X, Y, TASK)
+    for n in (1, 2.5, True, "three"):
+        with pytest.raises(ValueError, match="Give a whole number of 2 or more"):
+            data.folds(n)
+    with pytest.raises(ValueError, match="n is 7, but only 6 rows can be held out"):
+        data.folds(7)
+    triangle = np.array([[1, 1, np.nan], [1, np.nan, 1], [np.nan, 1, 1]])  # no two folds keep all three tasks
+    shared = MultiTaskData.from_multilabel(X[:3], triangle, task_names=["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"task '[abc]' has rows on 2 inputs only.*n = 2 folds"):
+        shared.folds(2)
+    _check_folds_of_inputs(shared, shared.folds(3))
+    with pytest.raises(ValueError, match="only 3 inputs can be held out"):
+        shared.folds(4)
+    # An input that stays in training for the sake of a fourth task serves the three too.
+    kept = np.column_stack([np.vstack([triangle, [1, 1, 1]]), [np.nan, np.nan, np.nan, 1]])
+    data = MultiTaskData.from_multilabel(X[:4], kept)
+    _check_folds_of_inputs(data, data.folds(2), always_kept=[X[3, 0]])

@@ -211,8 +211,9 @@ _LAYERS = (
     ("registry",),
     ("testing",),
     ("diagnostics",),
-    ("plots",),
+    ("plots", "selection"),
     ("report", "demo"),
+    ("experiments",),
     ("cli",),
 )
 _LAYER = {room: i for i, rooms in enumerate(_LAYERS) for room in rooms}

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from zoo.fit import Fit
     from zoo.models.baselines import IndependentTasks, PooledTasks
     from zoo.models.max_margin import MaxMargin
+    from zoo.models.nonparametric_max_margin import NonparametricMaxMargin
     from zoo.registry import list_models
+    from zoo.selection import Selection, select
     from zoo.storage import load
 
 __version__ = "0.1.0"
@@ -23,7 +25,9 @@ __all__ = [
     "MaxMargin",
     "ModelFactory",
     "MultiTaskData",
+    "NonparametricMaxMargin",
     "PooledTasks",
+    "Selection",
     "datasets",
     "diagnostics",
     "distributions",
@@ -32,6 +36,7 @@ __all__ = [
     "load",
     "ops",
     "plots",
+    "select",
     "testing",
 ]
 
@@ -42,9 +47,12 @@ _HOMES = {
     "MaxMargin": "zoo.models.max_margin",
     "ModelFactory": "zoo.factory",
     "MultiTaskData": "zoo.data",
+    "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
     "PooledTasks": "zoo.models.baselines",
+    "Selection": "zoo.selection",
     "list_models": "zoo.registry",
     "load": "zoo.storage",
+    "select": "zoo.selection",
 }
 
 

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from zoo.checks import finite_matrix, finite_vector, names, one_of, task_codes
+from zoo.checks import finite_matrix, finite_vector, names, one_of, task_codes, whole_number
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["MultiTaskData", "Transform"]
+
+# A random deal of inputs to folds can paint itself into a corner where tasks have few inputs each.
+_DEALS_OF_INPUTS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +77,8 @@ class MultiTaskData:
         Continuous task variable (space, time), for varying-coefficient models.
     transform : Transform, optional
         What :meth:`standardize` did; predictions are returned on the user's scale with it.
+    weight : (N,) float64, optional
+        Weight of each observation in the likelihood, finite and above 0: its log density counts that many times.
     """
 
     inputs: np.ndarray
@@ -84,6 +89,7 @@ class MultiTaskData:
     feature_names: tuple[str, ...]
     t: np.ndarray | None = None
     transform: Transform | None = None
+    weight: np.ndarray | None = None
 
     # ---------------------------------------------------------------- constructors
 
@@ -96,6 +102,7 @@ class MultiTaskData:
         t: Any = None,
         task_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
+        weight: Any = None,
     ) -> MultiTaskData:
         """Data from arrays in long form.
 
@@ -113,6 +120,8 @@ class MultiTaskData:
             Name of each task code. Default: ``"task <label>"`` for numbers, the labels themselves for strings.
         feature_names : sequence of D str, optional
             Default: the columns of a DataFrame ``X``, else ``"x0", "x1", ...``.
+        weight : (N,) array_like of float, optional
+            Weight of each observation in the likelihood, finite and above 0.
 
         Raises
         ------
@@ -132,6 +141,7 @@ class MultiTaskData:
             task_names=names(task_labels, "task_names"),
             feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
             t=None if t is None else _task_variable(t, len(inputs)),
+            weight=None if weight is None else _weights(weight, len(inputs)),
         )
 
     @classmethod
@@ -142,6 +152,7 @@ class MultiTaskData:
         task: str | None = None,
         features: Sequence[str] | None = None,
         t: str | Sequence[str] | None = None,
+        weight: str | None = None,
     ) -> MultiTaskData:
         """Data from a table with one row an observation.
 
@@ -154,11 +165,18 @@ class MultiTaskData:
             Columns to use as features; default: every other column.
         t : str or sequence of str, optional
             Columns of a continuous task variable.
+        weight : str, optional
+            Column with the weight of each observation in the likelihood, finite and above 0.
+
+        Raises
+        ------
+        ValueError
+            Names the column that ``df`` lacks, or the first offending row.
         """
         if isinstance(features, str):
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
         t_columns = [t] if isinstance(t, str) else list(t or [])
-        special = [c for c in (y, task) if c is not None] + t_columns
+        special = [c for c in (y, task, weight) if c is not None] + t_columns
         if features is None:
             features = [c for c in df.columns if c not in special]
         for column in [*special, *features]:
@@ -178,6 +196,7 @@ class MultiTaskData:
             t=df[t_columns].to_numpy() if t_columns else None,
             task_names=task_labels,
             feature_names=[str(c) for c in features],
+            weight=None if weight is None else df[weight],
         )
 
     @classmethod
@@ -187,6 +206,7 @@ class MultiTaskData:
         Y: Any,
         task_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
+        weight: Any = None,
     ) -> MultiTaskData:
         """Data whose tasks share their inputs: column ``l`` of ``Y`` is the response of task ``l``.
 
@@ -198,6 +218,14 @@ class MultiTaskData:
             Responses or labels; NaN marks a missing one.
         task_names, feature_names : sequence of str, optional
             Default: the columns of a DataFrame, else ``"task 0"`` ... and ``"x0"`` ...
+        weight : (n, T) or (n,) array_like of float, optional
+            Weight of each entry of ``Y`` in the likelihood, or of each input in all tasks alike; finite and above 0.
+            What stands where ``Y`` is NaN is not looked at.
+
+        Raises
+        ------
+        ValueError
+            Names the argument and the first offending row, task or column.
         """
         if task_names is None and isinstance(Y, pd.DataFrame):
             task_names = [str(c) for c in Y.columns]
@@ -213,6 +241,7 @@ class MultiTaskData:
             empty = labels[int(np.flatnonzero(~observed.any(axis=0))[0])]
             raise ValueError(f"task {empty!r} has no observed label in Y. Drop that column.")
         task, row = np.nonzero(observed.T)
+        W = None if weight is None else _weights_of_entries(weight, observed, labels)
         return cls(
             inputs=inputs,
             row=row,
@@ -220,6 +249,7 @@ class MultiTaskData:
             task=task,
             task_names=labels,
             feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
+            weight=None if W is None else W[row, task],
         )
 
     @classmethod
@@ -298,10 +328,22 @@ class MultiTaskData:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """The data as a table: features, ``task`` and ``y``, on the model's scale."""
+        """The data as a table: features, ``task`` and ``y``, on the model's scale, and ``weight`` if there is one.
+
+        ``MultiTaskData.from_frame(frame, y="y", task="task", weight="weight")`` reads it; without its argument
+        ``weight`` that column would be a feature.
+        """
         frame = pd.DataFrame(self.X, columns=list(self.feature_names))
+        for column in ("task", "y", *(() if self.weight is None else ("weight",))):
+            if column in self.feature_names:
+                raise ValueError(
+                    f"feature_names holds {column!r}, which to_frame needs for a column of its own. "
+                    "Rename the feature."
+                )
         frame["task"] = pd.Categorical.from_codes(self.task, dtype=pd.CategoricalDtype(list(self.task_names)))
         frame["y"] = self.y
+        if self.weight is not None:
+            frame["weight"] = self.weight
         return frame
 
     # ---------------------------------------------------------------- new data from old
@@ -320,6 +362,7 @@ class MultiTaskData:
             y=self.y[index],
             task=self.task[index],
             t=None if self.t is None else self.t[index],
+            weight=None if self.weight is None else self.weight[index],
         )
 
     def split(
@@ -343,6 +386,99 @@ class MultiTaskData:
                 test[rng.permutation(rows)[: max(n_test, 0)]] = True
         return self.take(~test), self.take(test)
 
+    def folds(
+        self, n: int = 5, random_seed: int | np.random.Generator | None = None
+    ) -> list[tuple[MultiTaskData, MultiTaskData]]:
+        """Training and held-out data of ``n``-fold cross-validation; every task keeps training rows in every fold.
+
+        The rows of each task are dealt at random, so that the sizes of folds differ by at most one, in all and
+        inside a task; a task with fewer rows than ``n`` is held out in as many folds as it has rows. Where
+        observations share inputs (multi-label data), the inputs are dealt, so that no held-out input is seen in
+        training. A task's only row, or with shared inputs its only input, stays in training always. All else is
+        held out exactly once.
+
+        Parameters
+        ----------
+        n : int
+            Number of folds, 2 or more.
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        list of n pairs (train, held_out)
+
+        Raises
+        ------
+        ValueError
+            ``n`` is no whole number of 2 or more; there are fewer rows (inputs) to hold out than folds; the
+            inputs of a task, which is named, cannot be dealt so that it keeps a training row in every fold.
+        """
+        n = whole_number(n, "n", 2)
+        rng = np.random.default_rng(random_seed)
+        fold = self._folds_of_inputs(n, rng)[self.row] if self.shares_inputs else self._folds_of_rows(n, rng)
+        return [(self.take(fold != k), self.take(fold == k)) for k in range(n)]
+
+    def _folds_of_rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Fold in which each observation is held out, (N,); -1 for never."""
+        fold = np.full(self.n_rows, -1)
+        dealt = 0
+        for rows in self.rows_by_task():
+            if len(rows) > 1:
+                # Goes on where the last task stopped: else the first folds would get every task's odd row.
+                fold[rng.permutation(rows)] = (dealt + np.arange(len(rows))) % n
+                dealt += len(rows)
+        _require_enough(dealt, n, "rows")
+        return fold
+
+    def _folds_of_inputs(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Fold in which each row of ``inputs`` is held out, (n_inputs,); -1 for never."""
+        row, task = np.divmod(np.unique(self.row * self.n_tasks + self.task), self.n_tasks)
+        tasks_of = np.split(task, np.searchsorted(row, np.arange(1, len(self.inputs))))
+        n_inputs = np.bincount(task, minlength=self.n_tasks)
+        alone = np.unique(row[n_inputs[task] == 1])
+        movable = np.setdiff1d(row, alone)
+        _require_enough(len(movable), n, "inputs")
+        stuck = np.array([], dtype=np.int64)
+        for _ in range(_DEALS_OF_INPUTS):
+            fold, stuck = self._deal_inputs(rng.permutation(movable), alone, tasks_of, n_inputs, n)
+            if not len(stuck):
+                return fold
+        raise ValueError(
+            f"task {self.task_names[stuck[0]]!r} has rows on {n_inputs[stuck[0]]} inputs only, and no deal of the "
+            f"inputs to n = {n} folds was found that leaves every task a training row. "
+            "Give a larger n, or leave the task out with data.select_tasks(...)."
+        )
+
+    def _deal_inputs(
+        self, order: np.ndarray, alone: np.ndarray, tasks_of: list[np.ndarray], n_inputs: np.ndarray, n: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Each input to the emptiest fold that leaves its tasks a training row; the fold of each input, or stuck tasks.
+
+        ``only[l]`` is the one fold that holds all inputs of task ``l`` dealt so far, -1 before the first, and -2
+        once they are in several places, of which the training set of every fold has one.
+        """
+        fold = np.full(len(self.inputs), -1)
+        size = np.zeros(n, dtype=np.int64)
+        only = np.full(self.n_tasks, -1)
+        left = n_inputs.copy()
+        for i in alone:
+            only[tasks_of[i]] = -2
+            left[tasks_of[i]] -= 1
+        for i in order:
+            tasks = tasks_of[i]
+            left[tasks] -= 1
+            last = tasks[(left[tasks] == 0) & (only[tasks] >= 0)]
+            cost = size.astype(float)
+            cost[only[last]] = np.inf
+            chosen = int(cost.argmin())
+            if np.isinf(cost[chosen]):
+                return fold, last
+            fold[i] = chosen
+            size[chosen] += 1
+            before = only[tasks]
+            only[tasks] = np.where((before == -1) | (before == chosen), chosen, -2)
+        return fold, np.array([], dtype=np.int64)
+
     def select_tasks(self, tasks: Sequence[str]) -> MultiTaskData:
         """The data of these tasks only, in the order given."""
         if not len(tasks):
@@ -360,7 +496,8 @@ class MultiTaskData:
         """Data with features (and a real response) at mean 0 and standard deviation 1.
 
         Constant columns, an intercept among them, are left as they are. ``y=None`` scales the response
-        unless it holds labels (two values). Predictions of a fit come back on the user's scale.
+        unless it holds labels (two values). Predictions of a fit come back on the user's scale. Weights do not
+        count in the means and standard deviations.
         """
         if self.transform is not None:
             raise ValueError("the data are standardized already. Use them as they are.")
@@ -464,3 +601,40 @@ def _task_variable(t: Any, n_rows: int) -> np.ndarray:
     if len(matrix) != n_rows:
         raise ValueError(f"t has {len(matrix)} rows and X has {n_rows}. Give both the same rows.")
     return matrix
+
+
+def _weights(weight: Any, n_rows: int) -> np.ndarray:
+    values = finite_vector(weight, "weight", n_rows)
+    if (values <= 0.0).any():
+        row = int(np.flatnonzero(values <= 0.0)[0])
+        raise ValueError(
+            f"weight is {values[row]:g} in row {row}. Give a weight above 0, or leave the row out of the data."
+        )
+    return values
+
+
+def _weights_of_entries(weight: Any, observed: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
+    """Weights as an (n, T) array, 1 where the response is missing."""
+    raw = np.array(weight)
+    if raw.shape == observed.shape[:1]:
+        raw[~observed.any(axis=1)] = 1
+        return np.broadcast_to(_weights(raw, len(observed))[:, None], observed.shape)
+    if raw.shape != observed.shape:
+        raise ValueError(
+            f"weight has shape {raw.shape} and Y has shape {observed.shape}. "
+            "Give one weight an entry of Y, or one a row."
+        )
+    raw[~observed] = 1
+    values = finite_matrix(raw, "weight", labels)
+    if (values <= 0.0).any():
+        row, task = (int(i) for i in np.argwhere(values <= 0.0)[0])
+        raise ValueError(
+            f"weight is {values[row, task]:g} in row {row}, task {labels[task]!r}. "
+            "Give a weight above 0, or NaN in Y to leave the entry out."
+        )
+    return values
+
+
+def _require_enough(movable: int, n: int, what: str) -> None:
+    if movable < n:
+        raise ValueError(f"n is {n}, but only {movable} {what} can be held out. Give a smaller n.")

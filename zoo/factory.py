@@ -101,6 +101,8 @@ class ModelFactory:
         """Add the observed variable ``"y"``."""
         model = pm.modelcontext(None)
         parameters = {name: data.per_row(model[name]) for name in self.observation.parameters}
+        if data.weight is not None:
+            parameters["weight"] = data.weight
         return self.observation.term(f, data.y, **parameters)
 
     @property
@@ -133,7 +135,16 @@ class ModelFactory:
                 f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
             )
         data.require_rows_in_every_task()
+        if data.weight is not None and not self.observation.weights:
+            raise ValueError(
+                f"weight is given, but the likelihood of {type(self).__name__} knows no weights of rows. "
+                "Make the data without weight."
+            )
         return self.observation.encode(data)
+
+    def prepare(self, data: MultiTaskData) -> MultiTaskData:
+        """The data as they are fitted; here as they are. For fields that set the weights of rows."""
+        return data
 
     def _require_fields(self) -> None:
         """Raise where a subclass annotates a field but is no dataclass: the field would be ignored."""
@@ -148,11 +159,14 @@ class ModelFactory:
 
     def build(self, data: MultiTaskData) -> pm.Model:
         """The PyMC model of these data. Cheap: nothing is sampled and nothing is changed."""
-        return self.assemble(data, self.validate(data))[0]
+        y = self.validate(data)
+        return self.assemble(self.prepare(data), y)[0]
 
     def assemble(self, data: MultiTaskData, y: np.ndarray) -> tuple[pm.Model, Any]:
         """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
-        with pm.Model(coords=self.coords(data)) as model:
+        with pm.Model(
+            coords=self.coords(data), model=None
+        ) as model:  # no part of a model on the context stack
             view = ModelData.in_model(data, y)
             priors = self.priors(view)
             if not isinstance(priors, dict):
@@ -185,7 +199,7 @@ class ModelFactory:
         from dataclasses import replace
 
         coded = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
-        model, _ = self.assemble(data, coded)
+        model, _ = self.assemble(replace(data, y=coded), coded)
         wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]
         values = pm.draw([model[name] for name in [*wanted, "y"]], random_seed=random_seed)
         dims = model.named_vars_to_dims
@@ -221,10 +235,14 @@ class ModelFactory:
             if inspect.getattr_static(type(self), hook) is not inspect.getattr_static(owner, hook)
         ]
 
-    def _engine(self, method: str | None) -> str:
+    def default_method(self, data: MultiTaskData) -> str:
+        """The method that ``fit`` takes for these data if none is named: the first of ``methods``."""
+        return next(iter(self.methods))
+
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
         available = self.methods
         if method is None:
-            return next(iter(available))
+            return self.default_method(data)
         known = [m.name for m in self._methods()]
         if method not in known:
             raise UnsupportedMethodError(
@@ -256,7 +274,7 @@ class ModelFactory:
         ----------
         data : MultiTaskData
         method : str, optional
-            One of ``factory.methods``; default the first.
+            One of ``factory.methods``; default ``factory.default_method(data)``.
         draws, tune, chains : int
             Kept draws and warm-up of each chain, number of chains.
         random_seed : int, optional
@@ -272,7 +290,7 @@ class ModelFactory:
         -------
         Fit
         """
-        name = self._engine(method)
+        name = self._engine(method, data)
         for argument, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
             whole_number(value, argument, least)
         if checkpoint is not None:
@@ -289,7 +307,7 @@ class ModelFactory:
             negative, positive = label_values(data.y)
             if negative == 0.0:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
-        posterior, stats = engine(data, y, run, **method_options)
+        posterior, stats = engine(self.prepare(data), y, run, **method_options)
         idata = to_datatree(self, data, y, posterior, stats, name, random_seed)
         return Fit(factory=self, data=data, idata=idata, method=name)
 

@@ -105,8 +105,7 @@ class Fit:
             "upper": np.quantile(shown, 1.0 - tail, axis=0),
         }
         if labels:
-            positive = y == 1.0 if self._likelihood_overridden() else self.factory.observation.probability(f)
-            result["probability"] = positive.mean(axis=0)
+            result["probability"] = self._class_probability(rows, posterior, f, y).mean(axis=0)
             result["label"] = self._user_labels(result["mean"])
         dataset = xr.Dataset(
             {k: ("obs", v) for k, v in result.items()}, coords={"obs": np.arange(rows.n_rows)}
@@ -182,6 +181,18 @@ class Fit:
             f, y = self.data.transform.restore_y(f), self.data.transform.restore_y(y)
         return f, y
 
+    def _class_probability(
+        self, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+    ) -> np.ndarray:
+        """Probability of the positive class at each draw and row, (S, n)."""
+        if self._likelihood_overridden():
+            return y == 1.0
+        parameters = {}
+        for name in self.factory.observation.parameters:
+            draws = posterior[name].reshape(len(f), -1)
+            parameters[name] = draws if draws.shape[1] == 1 else draws[:, rows.task]
+        return self.factory.observation.probability(f, **parameters)
+
     def _likelihood_overridden(self) -> bool:
         # A user's own likelihood term need not have mean f, or the class probability of `observation`.
         from zoo.factory import ModelFactory
@@ -210,9 +221,8 @@ class Fit:
         from zoo.predictive import pointwise_log_likelihood
 
         posterior = {str(name): values.to_numpy() for name, values in self.posterior.items()}
-        values = pointwise_log_likelihood(
-            self.factory, self.data, self.factory.validate(self.data), posterior
-        )
+        y = self.factory.validate(self.data)
+        values = pointwise_log_likelihood(self.factory, self.factory.prepare(self.data), y, posterior)
         sizes = self.posterior.sizes
         coords = {
             "chain": self.posterior["chain"],

@@ -30,6 +30,8 @@ class ModelData:
         (N,) coded response and task number.
     t : TensorVariable or None
         (N, P) continuous task variable.
+    weight : TensorVariable or None
+        (N,) weight of each row's log likelihood.
     """
 
     source: MultiTaskData
@@ -38,6 +40,7 @@ class ModelData:
     y: Any
     task: Any
     t: Any
+    weight: Any = None
 
     @classmethod
     def in_model(cls, data: MultiTaskData, y: np.ndarray) -> ModelData:
@@ -52,6 +55,7 @@ class ModelData:
             y=pm.Data("y_observed", y, dims="obs"),
             task=pm.Data("task_index", data.task, dims="obs"),
             t=None if data.t is None else pm.Data("t", data.t, dims=("obs", "t_column")),
+            weight=None if data.weight is None else pm.Data("weight", data.weight, dims="obs"),
         )
 
     @property

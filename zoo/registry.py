@@ -13,6 +13,7 @@ __all__ = ["FACTORIES", "get_factory", "list_models"]
 
 FACTORIES = {
     "MaxMargin": "zoo.models.max_margin",
+    "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
     "IndependentTasks": "zoo.models.baselines",
     "PooledTasks": "zoo.models.baselines",
 }

@@ -41,7 +41,7 @@ def to_datatree(
     if not isinstance(posterior, xr.Dataset):
         model, _ = factory.assemble(data, y)
         dims = model.named_vars_to_dims
-        posterior = _dataset(posterior, {name: dims[name] for name in posterior}, coords)
+        posterior = _dataset(posterior, {name: dims.get(name, ()) for name in posterior}, coords)
         stats = _dataset(stats, {name: () for name in stats}, {})
     shared = data.shares_inputs
     constant = {
@@ -52,6 +52,8 @@ def to_datatree(
         constant["row"] = ("obs", data.row)
     if data.t is not None:
         constant["t"] = (("obs", "t_column"), data.t)
+    if data.weight is not None:
+        constant["weight"] = ("obs", data.weight)
     attrs = {
         "inference_library": "zoo",
         "inference_library_version": zoo.__version__,
@@ -72,15 +74,15 @@ def to_datatree(
 def _dataset(values: dict[str, np.ndarray], dims: dict[str, Any], coords: dict[str, Any]) -> xr.Dataset:
     variables = {name: (("chain", "draw", *dims[name]), array) for name, array in values.items()}
     chain, draw = next(iter(values.values())).shape[:2]
-    used = {d for name in values for d in dims[name]}
-    return xr.Dataset(
-        variables,
-        coords={
-            "chain": np.arange(chain),
-            "draw": np.arange(draw),
-            **{k: v for k, v in coords.items() if k in used},
-        },
-    )
+    sizes = {d: n for name, array in values.items() for d, n in zip(dims[name], array.shape[2:], strict=True)}
+    used = {d: _counted(coords[d], n) for d, n in sizes.items() if d in coords}
+    return xr.Dataset(variables, coords={"chain": np.arange(chain), "draw": np.arange(draw), **used})
+
+
+def _counted(names: list[Any], size: int) -> list[Any]:
+    """Names along a dim; a dim that is merely counted may have become longer than the description says."""
+    longer = len(names) < size and names == list(range(len(names)))
+    return list(range(size)) if longer else names
 
 
 def _transform_to_json(transform: Transform | None) -> dict[str, Any] | None:
@@ -195,5 +197,6 @@ def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTas
         task_names=names([str(v) for v in constant["task"].to_numpy()], "task"),
         feature_names=names([str(v) for v in constant["feature"].to_numpy()], "feature"),
         t=constant["t"].to_numpy() if "t" in constant else None,
+        weight=constant["weight"].to_numpy() if "weight" in constant else None,
     )
     return replace(data, transform=transform)

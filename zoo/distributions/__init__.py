@@ -5,6 +5,7 @@
 
 from zoo.distributions.epsilon_insensitive import (
     EpsilonInsensitivePseudoLikelihood,
+    NormalisedEpsilonInsensitive,
     epsilon_insensitive_lambda_omega,
 )
 from zoo.distributions.generalised_inverse_gaussian import GeneralisedInverseGaussian
@@ -35,6 +36,7 @@ __all__ = [
     "MatrixNormal",
     "MultiLaplace",
     "NormalInverseWishart",
+    "NormalisedEpsilonInsensitive",
     "NormalisedHinge",
     "ScaledInverseWishart",
     "epsilon_insensitive_lambda_omega",

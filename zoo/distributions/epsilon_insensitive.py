@@ -19,6 +19,7 @@ from zoo.ops.epsilon_insensitive import epsilon_insensitive_logp
 
 __all__ = [
     "EpsilonInsensitivePseudoLikelihood",
+    "NormalisedEpsilonInsensitive",
     "epsilon_insensitive_lambda_omega",
     "epsilon_insensitive_quantile",
 ]
@@ -66,6 +67,13 @@ class EpsilonInsensitivePseudoLikelihoodRV(SymbolicRandomVariable):
         return cls(inputs=[rng, size, f, C, epsilon], outputs=[next_rng, draws])(rng, size, f, C, epsilon)
 
 
+class NormalisedEpsilonInsensitiveRV(EpsilonInsensitivePseudoLikelihoodRV):
+    """The same draws."""
+
+    name = "normalised_epsilon_insensitive"
+    _print_name = ("NormalisedEpsilonInsensitive", "\\operatorname{NormalisedEpsilonInsensitive}")
+
+
 class EpsilonInsensitivePseudoLikelihood(Continuous):
     r"""Pseudo-likelihood of a real response under the epsilon-insensitive loss (li2014 section 5).
 
@@ -82,8 +90,8 @@ class EpsilonInsensitivePseudoLikelihood(Continuous):
 
     It integrates to :math:`2 \epsilon + 1/C` over y, whatever f. So for fixed C and epsilon it *is* a density up to a
     constant: draws come from the normalised density, and ``arviz.loo`` on it is the log predictive density plus
-    :math:`\log(2 \epsilon + 1/C)` a row. A C or epsilon that is learned needs that constant: subtract
-    it with ``pm.Potential``.
+    :math:`\log(2 \epsilon + 1/C)` a row. A C or epsilon that is learned needs that constant:
+    :class:`NormalisedEpsilonInsensitive` has it.
 
     Parameters
     ----------
@@ -114,3 +122,37 @@ class EpsilonInsensitivePseudoLikelihood(Continuous):
         return check_parameters(
             epsilon_insensitive_logp(f, value, C, epsilon), C > 0, epsilon >= 0, msg=_CONDITION
         )
+
+
+class NormalisedEpsilonInsensitive(EpsilonInsensitivePseudoLikelihood):
+    r"""Density proportional to the epsilon-insensitive pseudo-likelihood, for a C that is learned.
+
+    .. math::
+
+        \log p(y \mid f) = -2C \max(0, |y - f| - \epsilon) - \log(2 \epsilon + 1/C)
+
+    ========  ==============================================
+    Support   :math:`y \in \mathbb{R}`
+    Mean      :math:`f`
+    Variance  of :class:`EpsilonInsensitivePseudoLikelihood`
+    ========  ==============================================
+
+    For :math:`\epsilon = 0` it is the Laplace density with scale 1/(2C).
+
+    Parameters
+    ----------
+    f : tensor_like of float
+        Function value of each row.
+    C : tensor_like of float, default 1
+        Weight of the loss, above 0.
+    epsilon : tensor_like of float, default 0.001
+        Half width of the tube without loss, 0 or more.
+    """
+
+    rv_type = NormalisedEpsilonInsensitiveRV
+    rv_op = NormalisedEpsilonInsensitiveRV.rv_op
+
+    def logp(value, f, C, epsilon):
+        """Log density."""
+        density = epsilon_insensitive_logp(f, value, C, epsilon) - pt.log(2.0 * epsilon + 1.0 / C)
+        return check_parameters(density, C > 0, epsilon >= 0, msg=_CONDITION)

@@ -66,7 +66,15 @@ def wishart_factor(rng, degrees, scale_inverse):
         for j in range(i):
             bartlett[i, j] = rng.standard_normal()
     factor = np.linalg.cholesky(scale_inverse)
-    return np.linalg.solve(np.ascontiguousarray(factor.T), bartlett)
+    # L' X = bartlett, from the last row up; whole rows at a time.
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            weight = factor[j, i]
+            for k in range(n):
+                bartlett[i, k] -= weight * bartlett[j, k]
+        for k in range(n):
+            bartlett[i, k] /= factor[i, i]
+    return bartlett
 
 
 @njit(cache=True, nogil=True)

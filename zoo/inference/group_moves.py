@@ -5,7 +5,8 @@ and ``O`` the inverse feature covariance,
 
 .. math:: \tfrac D2 \log|P| + \tfrac T2 \log|O| - \tfrac12 \operatorname{tr}(P H O H'),
 
-the covariances are inverse-Wishart with identity scale, and given the augmentation of the likelihood each task
+the covariances are inverse-Wishart, that of tasks with scale :math:`\Psi` and that of features with identity scale
+(a caller with another scale whitens its features), and given the augmentation of the likelihood each task
 contributes :math:`-\tfrac12 h_t' S_t h_t + r_t' h_t`.
 
 For an invertible ``E``, :math:`(H, R) \to (E H, E R E')` with :math:`R = P^{-1}` leaves the prior measure of
@@ -20,29 +21,33 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["feature_moves", "kronecker_swap", "task_moves"]
+__all__ = ["feature_moves", "kronecker_swap", "slice_log_scale", "task_moves"]
 
 
 @njit(cache=True, nogil=True)
-def _log_scale_density(s, linear, down, up, slope):
-    # -down e^{-2s}/2 - up e^{2s}/2 + slope e^{s} + linear s: the law of a log scale in both families.
-    return linear * s - 0.5 * down * np.exp(-2.0 * s) - 0.5 * up * np.exp(2.0 * s) + slope * np.exp(s)
+def _log_scale_density(s, linear, down, up, slope, cross):
+    # The law of a log scale: linear s - down e^{-2s}/2 - up e^{2s}/2 + slope e^{s} - cross e^{-s}.
+    grown = np.exp(s)
+    shrunk = 1.0 / grown
+    return (
+        linear * s - 0.5 * down * shrunk * shrunk - 0.5 * up * grown * grown + slope * grown - cross * shrunk
+    )
 
 
 @njit(cache=True, nogil=True)
-def _slice_scale(rng, linear, down, up, slope):
+def slice_log_scale(rng, linear, down, up, slope, cross):
     """One slice-sampling update (Neal 2003, stepping out and shrinkage) of a log scale from 0."""
     width = 0.5
-    level = _log_scale_density(0.0, linear, down, up, slope) - rng.standard_exponential()
+    level = _log_scale_density(0.0, linear, down, up, slope, cross) - rng.standard_exponential()
     left = -width * rng.random()
     right = left + width
-    while _log_scale_density(left, linear, down, up, slope) > level:
+    while _log_scale_density(left, linear, down, up, slope, cross) > level:
         left -= width
-    while _log_scale_density(right, linear, down, up, slope) > level:
+    while _log_scale_density(right, linear, down, up, slope, cross) > level:
         right += width
     while True:
         s = left + (right - left) * rng.random()
-        if _log_scale_density(s, linear, down, up, slope) > level:
+        if _log_scale_density(s, linear, down, up, slope, cross) > level:
             return s
         if s < 0.0:
             left = s
@@ -82,55 +87,99 @@ def _strike(matrix, index):
 
 
 @njit(cache=True, nogil=True)
-def task_moves(rng, weighted, starts, S, r, H, P, nu):
+def _solve_without(scale_inverse, vector, index):
+    """Solve with the scale matrix without row and column ``index``; entry ``index`` of the result is 0."""
+    vector[index] = 0.0
+    if scale_inverse.shape[0] == 0:  # identity
+        return vector
+    solved = scale_inverse @ vector
+    solved -= scale_inverse[index] * (solved[index] / scale_inverse[index, index])
+    solved[index] = 0.0
+    return solved
+
+
+@njit(cache=True, nogil=True)
+def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
     r"""Shear and scale every task (row of ``H``), changing ``H`` and ``P`` in place.
 
     Shear of task t, :math:`h_t \to h_t + G c` with ``G`` the other tasks' rows as columns: unimodular, and
-    :math:`\operatorname{tr} P` becomes :math:`\operatorname{tr} P - 2 P_{t,-t} c + P_{tt} c'c`, so ``c`` is
-    Gaussian with precision :math:`P_{tt} I + G' S_t G` and linear term
-    :math:`P_{-t,t} + G'(r_t - S_t h_t)`. It is drawn by perturbation (linear term plus noise with covariance
+    :math:`\operatorname{tr} \Psi P` becomes
+    :math:`\operatorname{tr} \Psi P - 2 (\Psi P)_{-t,t}' c + P_{tt}\, c' \Psi_{-t,-t} c`, so ``c`` is
+    Gaussian with precision :math:`P_{tt} \Psi_{-t,-t} + G' S_t G` and linear term
+    :math:`(\Psi P)_{-t,t} + G'(r_t - S_t h_t)`. It is drawn by perturbation (linear term plus noise with covariance
     equal to the precision, then one solve), in D dimensions where D < T (Woodbury).
 
-    Scale of task t by :math:`e^s`: log density
-    :math:`-\nu s - P_{tt} e^{-2s}/2 - (h_t' S_t h_t) e^{2s}/2 + (r_t' h_t) e^s`, by slice sampling.
+    Scale of task t by :math:`e^s`: log density :math:`-\nu s - \Psi_{tt} P_{tt} e^{-2s}/2
+    - \sum_{j \ne t} \Psi_{tj} P_{tj} e^{-s} - (h_t' S_t h_t) e^{2s}/2 + (r_t' h_t) e^s`, by slice sampling.
 
     Parameters
     ----------
-    weighted : (N, D)
-        Rows ``sqrt(w_n) x_n`` sorted by task; task t holds rows ``starts[t]:starts[t + 1]``.
+    noise : (T, D)
+        Rows drawn from ``N(0, S_t)``, used up by this call.
     S, r : (T, D, D), (T, D)
         Quadratic and linear term of each task.
     nu : float
         Degrees of freedom of the inverse-Wishart prior of the task covariance.
+    scale, scale_chol, scale_inverse : (T, T), or (0, 0) for the identity
+        Its scale matrix, that matrix's lower Cholesky factor and inverse.
     """
     n_tasks, n_features = H.shape
-    gram = H.T @ H
+    identity = scale.shape[0] == 0
+    gram = H.T @ H if identity else H.T @ (scale_inverse @ H)
+    own = np.empty(n_features)
+    residual = np.empty(n_features)
     for t in range(n_tasks):
         p = P[t, t]
-        block = weighted[starts[t] : starts[t + 1]]
-        noise = block.T @ rng.standard_normal(block.shape[0])
-        h = H[t].copy()
+        h = H[t]
+        residual[:] = r[t] + noise[t] - S[t] @ h
         # u: linear term of c plus a draw with the precision as covariance; entry t is no part of c.
-        u = P[t] + np.sqrt(p) * rng.standard_normal(n_tasks) + H @ (r[t] - S[t] @ h + noise)
+        u = H @ residual
+        root = np.sqrt(p)
+        if identity:
+            for s in range(n_tasks):
+                u[s] += P[t, s] + root * rng.standard_normal()
+            own[:] = h
+            own_weight = 1.0
+        else:
+            u += scale @ P[t] + root * (scale_chol @ rng.standard_normal(n_tasks))
+            own[:] = H.T @ scale_inverse[t]
+            own_weight = scale_inverse[t, t]
         u[t] = 0.0
         if n_features < n_tasks:
-            inner = S[t] @ (gram - np.outer(h, h))
+            solved = _solve_without(scale_inverse, u, t)
+            others = gram.copy()
+            for i in range(n_features):
+                for j in range(n_features):
+                    others[i, j] -= own[i] * own[j] / own_weight
+            inner = S[t] @ others
             for d in range(n_features):
                 inner[d, d] += p
-            c = (u - H @ np.linalg.solve(inner, S[t] @ (H.T @ u))) / p
+            back = H @ np.linalg.solve(inner, S[t] @ (H.T @ solved))
+            c = (solved - _solve_without(scale_inverse, back, t)) / p
         else:
             inner = H @ S[t] @ H.T
-            for s in range(n_tasks):
-                inner[s, s] += p
+            if identity:
+                for s in range(n_tasks):
+                    inner[s, s] += p
+            else:
+                inner += p * scale
             _strike(inner, t)
             c = np.linalg.solve(inner, u)
         c[t] = 0.0
-        H[t] += H.T @ c
+        moved = h + H.T @ c
         _shear_precision(P, t, c)
-        a = np.exp(_slice_scale(rng, -nu, P[t, t], H[t] @ (S[t] @ H[t]), r[t] @ H[t]))
-        H[t] *= a
+        down, cross = P[t, t], 0.0
+        if not identity:
+            down = scale[t, t] * P[t, t]
+            cross = scale[t] @ P[t] - down
+        a = np.exp(slice_log_scale(rng, -nu, down, moved @ (S[t] @ moved), r[t] @ moved, cross))
         _scale_precision(P, t, a)
-        gram += np.outer(H[t], H[t]) - np.outer(h, h)
+        for i in range(n_features):  # of H' Psi^-1 H, for the next task
+            step_i = a * moved[i] - h[i]
+            for j in range(n_features):
+                step_j = a * moved[j] - h[j]
+                gram[i, j] += step_i * own[j] + own[i] * step_j + own_weight * step_i * step_j
+        H[t] = a * moved
 
 
 @njit(cache=True, nogil=True)
@@ -148,16 +197,22 @@ def feature_moves(rng, S, r, H, O, nu):
     for t in range(n_tasks):
         residual[t] = r[t] - S[t] @ H[t]
     curvature = np.empty(n_tasks)
+    target = np.empty(n_tasks)
+    B = np.empty((n_tasks, n_features))
     for d in range(n_features):
         o = O[d, d]
         for t in range(n_tasks):
             curvature[t] = max(S[t, d, d], 0.0)
-        root = np.sqrt(curvature)
-        u = O[d] + np.sqrt(o) * rng.standard_normal(n_features)
-        u += H.T @ (residual[:, d] + root * rng.standard_normal(n_tasks))
+            root = np.sqrt(curvature[t])
+            target[t] = residual[t, d] + root * rng.standard_normal()
+            for k in range(n_features):
+                B[t, k] = root * H[t, k]
+            B[t, d] = 0.0
+        u = O[d] + H.T @ target
+        root = np.sqrt(o)
+        for k in range(n_features):
+            u[k] += root * rng.standard_normal()
         u[d] = 0.0
-        B = H * root.reshape(-1, 1)
-        B[:, d] = 0.0
         if n_tasks < n_features:
             inner = B @ B.T
             for t in range(n_tasks):
@@ -178,27 +233,28 @@ def feature_moves(rng, S, r, H, O, nu):
             h = H[t, d] + change[t]
             q += curvature[t] * h * h
             slope += h * (residual[t, d] - curvature[t] * change[t])
-        a = np.exp(_slice_scale(rng, -nu, O[d, d], q, q + slope))
+        a = np.exp(slice_log_scale(rng, -nu, O[d, d], q, q + slope, 0.0))
         _scale_precision(O, d, a)
         for t in range(n_tasks):
             moved = a * (H[t, d] + change[t])
             step = moved - H[t, d]
             H[t, d] = moved
-            for k in range(n_features):
-                residual[t, k] -= S[t, k, d] * step
+            for k in range(n_features):  # S is symmetric: its row d lies together in memory
+                residual[t, k] -= S[t, d, k] * step
 
 
 @njit(cache=True, nogil=True)
-def kronecker_swap(rng, P, O, nu_task, nu_feature):
+def kronecker_swap(rng, P, O, nu_task, nu_feature, scale):
     r"""Move scale between the covariances, :math:`(\Omega, R) \to (c\,\Omega, R / c)`, in place.
 
     The prior of ``H`` and the likelihood do not change; the two inverse-Wisharts and the Jacobians give
     :math:`\log c = s` the log density
-    :math:`(T \nu_R - D \nu_\Omega) s / 2 - e^{-s} \operatorname{tr}(O) / 2 - e^{s} \operatorname{tr}(P) / 2`.
+    :math:`(T \nu_R - D \nu_\Omega) s / 2 - e^{-s} \operatorname{tr}(O) / 2 - e^{s} \operatorname{tr}(\Psi P) / 2`.
     """
     n_tasks, n_features = P.shape[0], O.shape[0]
     linear = n_tasks * nu_task - n_features * nu_feature
+    trace = np.trace(P) if scale.shape[0] == 0 else np.sum(scale * P)
     # With s = 2 s' the density is of the scales' form.
-    c = np.exp(2.0 * _slice_scale(rng, linear, np.trace(O), np.trace(P), 0.0))
+    c = np.exp(2.0 * slice_log_scale(rng, linear, np.trace(O), trace, 0.0, 0.0))
     P *= c
     O /= c

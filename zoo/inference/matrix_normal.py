@@ -1,40 +1,126 @@
 r"""Gibbs sampling of a matrix-normal hierarchy whose likelihood is Gaussian given weights.
 
-The engine sees only, for every row n, a weight ``w_n`` and a linear term ``v_n`` with
-:math:`\log p(y_n, \text{augmentation} \mid f_n) = -\tfrac12 w_n f_n^2 + v_n f_n + \text{const}` and
-:math:`f_n = x_n' h_{t(n)}`. It draws ``H`` (T x D) and the covariances
-:math:`R \sim IW(\nu_R, I)` of tasks and :math:`\Omega \sim IW(\nu_\Omega, I)` of features, or keeps given ones.
+Row n has :math:`f_n = x_n' h_{t(n)} + o_n` with a known offset ``o_n``. For every row the engine sees a weight ``w_n``
+and a linear term ``v_n`` with
+
+.. math:: \log p(y_n, \text{augmentation} \mid f_n) = -\tfrac12 w_n f_n^2 + v_n f_n + \text{const}.
+
+It draws ``H`` (T x D) and the covariances :math:`R \sim IW(\nu_R, \Psi_R)` of tasks and
+:math:`\Omega \sim IW(\nu_\Omega, \Psi_\Omega)` of features, or keeps given ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from zoo.inference.augmentation import Augmentation
 from zoo.inference.draws import wishart
 from zoo.inference.group_moves import feature_moves, kronecker_swap, task_moves
+from zoo.inference.marginal_moves import marginal_moves
 
-__all__ = ["MatrixNormalKernel"]
+__all__ = ["CovariancePrior", "MatrixNormalKernel", "Rows"]
 
-Augment = Callable[[np.random.Generator, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+_NONE = np.empty((0, 0))
+# Multiplications in the sums over rows: of all tasks, where threads pay (some 0.3 ms); of a task, where a call from
+# Python pays.
+_WORTH_A_THREAD = 5e6
+_LARGE_TASK = 2e5
+
+
+class CovariancePrior(NamedTuple):
+    """Inverse-Wishart prior of a covariance, or a given covariance.
+
+    Parameters
+    ----------
+    nu : float
+        Degrees of freedom (textbook parametrisation).
+    scale : (n, n) array or None
+        Scale matrix; None is the identity.
+    given : (n, n) array or None
+        The covariance itself, where it is not learned.
+    """
+
+    nu: float
+    scale: np.ndarray | None = None
+    given: np.ndarray | None = None
+
+    @property
+    def learned(self) -> bool:
+        """Whether the covariance is sampled."""
+        return self.given is None
+
+
+class Rows(NamedTuple):
+    """The rows of all tasks, sorted by task, for compiled functions.
+
+    ``inputs`` (n, D) distinct inputs; ``row`` (N,) which of them each row has; ``starts`` (T + 1,) where tasks
+    begin; ``offset`` (N,) what is added to ``x'h``.
+    """
+
+    inputs: np.ndarray
+    row: np.ndarray
+    starts: np.ndarray
+    offset: np.ndarray
+
+
+class Work(NamedTuple):
+    """Per row (N,) weight, linear term and a standard normal draw, and what they sum to in each task.
+
+    ``S`` (T, D, D) and ``r`` (T, D) are the quadratic and the linear term, ``noise`` (T, D) rows drawn from
+    ``N(0, S_t)``.
+    """
+
+    w: np.ndarray
+    v: np.ndarray
+    z: np.ndarray
+    S: np.ndarray
+    r: np.ndarray
+    noise: np.ndarray
 
 
 @njit(cache=True, nogil=True)
-def _sufficient(X, starts, w, v, weighted, S, r):
-    """Quadratic terms ``S_t = X_t' W_t X_t`` and linear terms ``r_t = X_t' v_t`` of all tasks."""
-    n_tasks = len(starts) - 1
-    for n in range(X.shape[0]):
-        root = np.sqrt(w[n])
-        for d in range(X.shape[1]):
-            weighted[n, d] = root * X[n, d]
-    for t in range(n_tasks):
-        a, b = starts[t], starts[t + 1]
-        S[t] = weighted[a:b].T @ weighted[a:b]
-        r[t] = X[a:b].T @ v[a:b]
+def _weight_rows(rows, work, t, block):
+    """Rows ``sqrt(w_n) x_n`` of task t into ``block``; ``r_t = X_t' (v - W_t o)`` and ``X_t' W_t^1/2 z``."""
+    r, noise = work.r[t], work.noise[t]
+    r[:] = 0.0
+    noise[:] = 0.0
+    first = rows.starts[t]
+    for n in range(first, rows.starts[t + 1]):
+        x = rows.inputs[rows.row[n]]
+        weighted = block[n - first]
+        root, z = np.sqrt(work.w[n]), work.z[n]
+        linear = work.v[n] - work.w[n] * rows.offset[n]
+        for d in range(len(x)):
+            weighted[d] = root * x[d]
+            r[d] += linear * x[d]
+            noise[d] += z * weighted[d]
+
+
+@njit(cache=True, nogil=True)
+def _sums_of_small_tasks(rows, work, block, first_task, last_task):
+    for t in range(first_task, last_task):
+        _weight_rows(rows, work, t, block)
+        size = rows.starts[t + 1] - rows.starts[t]
+        work.S[t] = block[:size].T @ block[:size]
+
+
+def _sums_over_rows(rows: Rows, work: Work, block: np.ndarray, tasks: tuple[int, int]) -> None:
+    """``S_t = X_t' W_t X_t``, ``r_t`` and ``noise_t`` of a range of tasks."""
+    D = work.r.shape[1]
+    if len(work.w) * D * D < _LARGE_TASK * len(work.r):
+        _sums_of_small_tasks(rows, work, block, *tasks)
+        return
+    for t in range(*tasks):
+        _weight_rows(rows, work, t, block)
+        weighted = block[: rows.starts[t + 1] - rows.starts[t]]
+        # NumPy sees a matrix times its own transpose and computes one triangle, which Numba does not.
+        np.matmul(weighted.T, weighted, out=work.S[t])
 
 
 @njit(cache=True, nogil=True)
@@ -55,35 +141,50 @@ def _draw_rows(rng, S, r, H, P, O):
             draw[i] /= factor[i, i]
         for i in range(n_features):
             draw[i] += rng.standard_normal()
-        for i in range(n_features - 1, -1, -1):  # backward: L'^-1
-            for j in range(i + 1, n_features):
-                draw[i] -= factor[j, i] * draw[j]
+        for i in range(n_features - 1, -1, -1):  # backward: L'^-1, by rows of L
             draw[i] /= factor[i, i]
+            for j in range(i):
+                draw[j] -= factor[i, j] * draw[i]
         H[t] = draw
 
 
 @njit(cache=True, nogil=True)
+def _function_values(rows, H, f):
+    n_features = H.shape[1]
+    for t in range(len(rows.starts) - 1):
+        for n in range(rows.starts[t], rows.starts[t + 1]):
+            x = rows.inputs[rows.row[n]]
+            total = rows.offset[n]
+            for d in range(n_features):
+                total += x[d] * H[t, d]
+            f[n] = total
+
+
+@njit(cache=True, nogil=True)
 def _sweep(
-    rng, X, starts, w, v, weighted, S, r, H, P, O, f,
-    nu_task, nu_feature, learn_task, learn_feature, group_moves,
+    rng, work, H, P, O,
+    nu_task, nu_feature, scale, scale_chol, scale_inverse, learn_task, learn_feature, group_moves,
 ):  # fmt: skip
     """One scan over coefficients and covariances given the weights; all arrays change in place."""
     n_tasks, n_features = H.shape
-    _sufficient(X, starts, w, v, weighted, S, r)
+    S, r = work.S, work.r
     _draw_rows(rng, S, r, H, P, O)
-    if group_moves and learn_task:
-        task_moves(rng, weighted, starts, S, r, H, P, nu_task)
     if group_moves and learn_feature:
         feature_moves(rng, S, r, H, O, nu_feature)
+    if group_moves and learn_task:
+        task_moves(rng, work.noise, S, r, H, P, nu_task, scale, scale_chol, scale_inverse)
     # li2014 eq (8).
     if learn_task:
-        P[:] = wishart(rng, nu_task + n_features, np.eye(n_tasks) + H @ O @ H.T)
+        prior = np.eye(n_tasks) if scale.shape[0] == 0 else scale
+        P[:] = wishart(rng, nu_task + n_features, prior + H @ O @ H.T)
     if learn_feature:
         O[:] = wishart(rng, nu_feature + n_tasks, np.eye(n_features) + H.T @ P @ H)
     if group_moves and learn_task and learn_feature:
-        kronecker_swap(rng, P, O, nu_task, nu_feature)
-    for t in range(n_tasks):
-        f[starts[t] : starts[t + 1]] = X[starts[t] : starts[t + 1]] @ H[t]
+        kronecker_swap(rng, P, O, nu_task, nu_feature, scale)
+    if group_moves and learn_feature:
+        # The cheapest cure of what is left: coefficients and feature covariance once more on the new covariances.
+        _draw_rows(rng, S, r, H, P, O)
+        feature_moves(rng, S, r, H, O, nu_feature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,97 +193,235 @@ class MatrixNormalKernel:
 
     Parameters
     ----------
-    X, y, task : (N, D), (N,), (N,)
+    inputs, row : (n, D), (N,)
+        Distinct inputs, and which of them each row has.
+    y, task : (N,), (N,)
         Rows in any order.
-    augment : compiled callable ``(rng, f, y, parameters, w, v)``
-        Draws the augmentation given ``f`` and writes the weights and linear terms of every row.
-    parameters : (k,) float64
-        Handed to ``augment``.
+    augmentation : Augmentation
+        Its weights and linear terms stand for the likelihood.
     n_tasks : int
-    task_cov, feature_cov : array or None
-        Given covariance, or None to learn it under an inverse-Wishart prior with identity scale.
-    nu_task, nu_feature : float
-        Degrees of freedom of those priors (textbook parametrisation).
+    task, feature : CovariancePrior
+        Priors of the two covariances, or the covariances.
+    weight : (N,), optional
+        What multiplies each row's log likelihood.
+    offset : (N,), optional
+        Known part of f.
     group_moves : bool
         False leaves the conditionals of the paper alone, which converge slowly.
+    paper_scaling : bool
+        Rescale the sampled covariances as the paper does (section 6.1.1). Then the draws are of no posterior.
     """
 
-    X: np.ndarray
+    inputs: np.ndarray
+    row: np.ndarray
     y: np.ndarray
     task: np.ndarray
-    augment: Augment
-    parameters: np.ndarray
+    augmentation: Augmentation
     n_tasks: int
-    task_cov: np.ndarray | None
-    feature_cov: np.ndarray | None
-    nu_task: float
-    nu_feature: float
+    task_prior: CovariancePrior
+    feature_prior: CovariancePrior
+    weight: np.ndarray | None = None
+    offset: np.ndarray | None = None
     group_moves: bool = True
+    paper_scaling: bool = False
 
-    def initialise(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A dispersed starting state; also the chain's work space."""
+    # ---------------------------------------------------------------- state
+
+    def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
+        """A dispersed starting state; also the chain's work space.
+
+        ``threads`` share the sums over rows where these are large; the draws do not depend on it.
+        """
         order = np.argsort(self.task, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(self.task, minlength=self.n_tasks))])
-        D, T = self.X.shape[1], self.n_tasks
-        rotation = self._rotation()
-        X = np.ascontiguousarray(self.X[order] @ rotation)
-        N = len(X)
+        N, D, T = len(self.y), self.inputs.shape[1], self.n_tasks
+        basis = self._basis()
+        rows = Rows(
+            inputs=np.ascontiguousarray(self.inputs @ basis),
+            row=np.ascontiguousarray(self.row[order]),
+            starts=np.concatenate([[0], np.cumsum(np.bincount(self.task, minlength=T))]),
+            offset=np.zeros(N) if self.offset is None else np.ascontiguousarray(self.offset[order]),
+        )
+        parameters = self.augmentation.parameters.copy()
+        y = np.ascontiguousarray(self.y[order])
+        threads = threads if N * D * D > _WORTH_A_THREAD else 1
         state: dict[str, Any] = {
-            "X": X,
-            "y": np.ascontiguousarray(self.y[order]),
-            "starts": starts,
-            "rotation": rotation,
-            "H": 0.1 * rng.standard_normal((T, D)),
-            "P": np.eye(T) * np.exp(rng.normal()) if self.task_cov is None else np.linalg.inv(self.task_cov),
-            "O": np.eye(D) * np.exp(rng.normal())
-            if self.feature_cov is None
-            else np.linalg.inv(self.feature_cov),
-            "w": np.empty(N),
-            "v": np.empty(N),
-            "weighted": np.empty((N, D)),
-            "S": np.empty((T, D, D)),
-            "r": np.empty((T, D)),
+            "rows": rows,
+            "y": y,
+            "weight": np.ones(N) if self.weight is None else np.ascontiguousarray(self.weight[order]),
+            "parameters": parameters,
+            "basis": basis,
+            "order": order,
+            "work": Work(
+                np.empty(N), np.empty(N), np.empty(N), np.empty((T, D, D)), np.empty((T, D)), np.empty((T, D))
+            ),
+            "f": np.empty(N),
+            "pool": ThreadPoolExecutor(threads) if threads > 1 else None,
+            "parts": [
+                (np.empty((np.diff(rows.starts[a : b + 1]).max(), D)), (a, b))
+                for a, b in _task_ranges(rows.starts, threads)
+            ],
+            "hinges": None if self.augmentation.hinges is None else self.augmentation.hinges(y, parameters),
+            **self._prior_arrays(),
+            **self._line(rows),
         }
-        state["f"] = np.einsum("nd,nd->n", X, state["H"][self.task[order]])
+        state["H"] = 0.1 * rng.standard_normal((T, D))
+        state["P"] = _starting_precision(self.task_prior, T, rng)
+        state["O"] = basis.T @ _starting_precision(self.feature_prior, D, rng) @ basis
+        _function_values(rows, state["H"], state["f"])
         return state
 
-    def _rotation(self) -> np.ndarray:
+    def _basis(self) -> np.ndarray:
+        """Columns in which the engine holds the features: ``coefficients = basis @ H.T``."""
+        D = self.inputs.shape[1]
+        if not self.feature_prior.learned:
+            return np.eye(D)
+        # Whitened features have an identity scale.
+        scale = self.feature_prior.scale
+        whiten = np.eye(D) if scale is None else np.linalg.cholesky(scale)
+        if not self.group_moves:
+            return whiten
         # An identity-scale inverse-Wishart is invariant under rotation. In the eigenbasis of X'X, directions
         # with little data are coordinate axes, and the scale and shear moves act on them alone.
-        if self.feature_cov is not None or not self.group_moves:
-            return np.eye(self.X.shape[1])
-        return np.linalg.eigh(self.X.T @ self.X)[1]
+        X = self.inputs @ whiten
+        uses = np.bincount(self.row, minlength=len(X)).astype(np.float64)
+        return whiten @ np.linalg.eigh(X.T @ (uses[:, None] * X))[1]
+
+    def _prior_arrays(self) -> dict[str, np.ndarray]:
+        scale = self.task_prior.scale
+        if scale is None or not self.task_prior.learned:
+            return {"scale": _NONE, "scale_chol": _NONE, "scale_inverse": _NONE}
+        scale = np.ascontiguousarray(scale)
+        return {
+            "scale": scale,
+            "scale_chol": np.linalg.cholesky(scale),
+            "scale_inverse": np.ascontiguousarray(np.linalg.inv(scale)),
+        }
+
+    def _line(self, rows: Rows) -> dict[str, np.ndarray]:
+        """Direction of the mean input, along which a task's rows move alike: an intercept, where there is one."""
+        mean = rows.inputs[rows.row].mean(axis=0)
+        size = np.linalg.norm(mean)
+        typical = np.sqrt(np.mean(rows.inputs**2))
+        if not size > 1e-6 * typical:  # standardized without an intercept: there is no such direction
+            return {"direction": np.empty(0), "along": np.empty(0)}
+        direction = mean / size
+        return {"direction": direction, "along": (rows.inputs @ direction)[rows.row]}
+
+    def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
+        """Put coefficients (D, T), and of covariances and parameters those that are learned, into the state."""
+        basis = state["basis"]
+        state["H"][:] = np.linalg.solve(basis, values["coefficients"]).T
+        if "task_cov" in values and self.task_prior.learned:
+            state["P"][:] = _inverse(values["task_cov"])
+        if "feature_cov" in values and self.feature_prior.learned:
+            state["O"][:] = basis.T @ np.linalg.solve(values["feature_cov"], basis)
+        if "C" in values and self.augmentation.update is not None:
+            state["parameters"][0] = values["C"]
+        _function_values(state["rows"], state["H"], state["f"])
+
+    # ---------------------------------------------------------------- transition
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
-        """Augmentation, coefficients, group moves, covariances."""
+        """Moves without augmentation, augmentation, coefficients, group moves, covariances."""
+        self._augment(rng, state)
+        self._scan(rng, state)
+        if self.paper_scaling:
+            for which, prior in (("P", self.task_prior), ("O", self.feature_prior)):
+                if prior.learned:
+                    state[which][:] = _paper_scaled(state[which])
+        _function_values(state["rows"], state["H"], state["f"])
+
+    def _augment(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
+        """What is drawn given f, and the sums over rows that follow from it."""
         s = state
-        self.augment(rng, s["f"], s["y"], self.parameters, s["w"], s["v"])
+        rows, work, augmentation, task = s["rows"], s["work"], self.augmentation, self.task_prior
+        if augmentation.update is not None:
+            augmentation.update(rng, s["f"], s["y"], s["weight"], s["parameters"])
+        if self.group_moves and s["hinges"] is not None:
+            marginal_moves(
+                rng, s["hinges"], s["parameters"][0] * s["weight"], rows.starts, s["f"], rows.offset, s["along"],
+                s["direction"], s["H"], s["P"], s["O"], task.learned, float(task.nu), s["scale"],
+            )  # fmt: skip
+        augmentation.draw(rng, s["f"], s["y"], s["weight"], s["parameters"], work.w, work.v)
+        rng.standard_normal(out=work.z)
+        spread = map if s["pool"] is None else s["pool"].map
+        list(spread(lambda part: _sums_over_rows(rows, work, *part), s["parts"]))
+
+    def _scan(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
+        """Coefficients and covariances given the augmentation."""
+        s, task, feature = state, self.task_prior, self.feature_prior
         _sweep(
-            rng, s["X"], s["starts"], s["w"], s["v"], s["weighted"], s["S"], s["r"], s["H"], s["P"], s["O"],
-            s["f"], float(self.nu_task), float(self.nu_feature),
-            self.task_cov is None, self.feature_cov is None, self.group_moves,
+            rng, s["work"], s["H"], s["P"], s["O"], float(task.nu), float(feature.nu),
+            s["scale"], s["scale_chol"], s["scale_inverse"], task.learned, feature.learned, self.group_moves,
         )  # fmt: skip
 
+    # ---------------------------------------------------------------- output
+
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """The draw in the user's coordinates: ``coefficients`` (D, T) and the learned covariances."""
-        U = state["rotation"]
-        draw = {"coefficients": U @ state["H"].T}
-        if self.feature_cov is None:
-            draw["feature_cov"] = U @ _inverse(state["O"]) @ U.T
-        if self.task_cov is None:
+        """The draw in the user's coordinates: ``coefficients`` (D, T) and the learned covariances.
+
+        The data fix only the Kronecker product of the covariances. Where both are learned, ``feature_cov`` has
+        trace D, ``task_cov`` the rest, and ``covariance_scale`` is the factor that the priors see.
+        """
+        draw = self.raw(state)
+        if self.feature_prior.learned and self.task_prior.learned:
+            scale = np.trace(draw["feature_cov"]) / len(draw["feature_cov"])
+            draw["feature_cov"] /= scale
+            draw["task_cov"] *= scale
+            draw["covariance_scale"] = scale
+        return draw
+
+    def raw(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The draw with the covariances as the priors see them."""
+        basis = state["basis"]
+        draw = {"coefficients": basis @ state["H"].T}
+        if self.feature_prior.learned:
+            draw["feature_cov"] = basis @ _inverse(state["O"]) @ basis.T
+        if self.task_prior.learned:
             draw["task_cov"] = _inverse(state["P"])
+        if self.augmentation.update is not None:
+            draw["C"] = state["parameters"][0].copy()
         return draw
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:
-        """Scalars followed while sampling: log determinants and the squared size of ``f``."""
+        """Scalars followed while sampling: squared size of ``f``, log determinant of the prior covariance."""
         values = {"mean_squared_f": float(np.mean(state["f"] ** 2))}
-        if self.feature_cov is None:
-            values["log_det_feature_cov"] = -float(np.linalg.slogdet(state["O"])[1])
-        if self.task_cov is None:
-            values["log_det_task_cov"] = -float(np.linalg.slogdet(state["P"])[1])
+        log_det = 0.0
+        T, D = state["H"].shape
+        if self.feature_prior.learned:
+            log_det -= T * float(np.linalg.slogdet(state["O"])[1])
+        if self.task_prior.learned:
+            log_det -= D * float(np.linalg.slogdet(state["P"])[1])
+        if log_det:
+            values["log_det_prior_cov"] = log_det
         return values
 
 
-def _inverse(precision: np.ndarray) -> np.ndarray:
-    inverse = np.linalg.inv(precision)
+def _starting_precision(prior: CovariancePrior, size: int, rng: np.random.Generator) -> np.ndarray:
+    if prior.given is not None:
+        return np.linalg.inv(prior.given)
+    spread = np.exp(rng.normal())
+    return spread * (np.eye(size) if prior.scale is None else np.linalg.inv(prior.scale))
+
+
+def _task_ranges(starts: np.ndarray, parts: int) -> list[tuple[int, int]]:
+    """Ranges of tasks with about the same number of rows."""
+    cuts = np.searchsorted(starts, np.linspace(0, starts[-1], parts + 1)[1:-1])
+    edges = [0, *(int(c) for c in cuts), len(starts) - 1]
+    return [(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def _paper_scaled(precision: np.ndarray) -> np.ndarray:
+    """Precision after "divide by a constant and force the diagonal entries to be at least one" (li2014, 6.1.1).
+
+    The constant is not given: the mean of the diagonal here.
+    """
+    cov = _inverse(precision)
+    cov /= np.mean(np.diag(cov))
+    np.fill_diagonal(cov, np.maximum(np.diag(cov), 1.0))
+    return _inverse(cov)
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    inverse = np.linalg.inv(matrix)
     return (inverse + inverse.T) / 2

@@ -9,7 +9,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-__all__ = ["sample_nuts"]
+__all__ = ["sample_nuts", "sample_with_steps"]
 
 
 def sample_nuts(
@@ -43,6 +43,50 @@ def sample_nuts(
         model=model,
         nuts=nuts or {},
     )
+    return _reported(tree)
+
+
+def sample_with_steps(
+    model: pm.Model,
+    steps: list[Any],
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+    random_seed: int | np.random.SeedSequence | None,
+    cores: int | None,
+    progress: bool,
+    nuts: dict[str, Any] | None,
+    initvals: dict[Any, Any] | None = None,
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """As :func:`sample_nuts`, with ``steps`` for the variables that they claim and PyMC's own NUTS for the rest.
+
+    Chains run one after another unless ``cores`` is above 1: then in processes, which are started anew, so
+    that a script needs ``if __name__ == "__main__":`` around its code.
+    """
+    if isinstance(random_seed, np.random.SeedSequence):
+        random_seed = int(random_seed.generate_state(1)[0])
+    tree = pm.sample(
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        cores=cores or 1,
+        mp_ctx="forkserver",  # a fork of a process with threads may hang
+        random_seed=random_seed,
+        step=steps,
+        initvals=initvals,
+        nuts_sampler="pymc",
+        nuts=nuts or {},
+        progressbar=progress,
+        quiet=not progress,
+        compute_convergence_checks=False,
+        model=model,
+    )
+    return _reported(tree)
+
+
+def _reported(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
+    """Posterior and statistics of the draws, without what is auxiliary or cannot be written to NetCDF."""
     posterior = tree["posterior"].to_dataset()
     hidden = [name for name in posterior.data_vars if str(name).startswith("_")]
     stats = tree["sample_stats"].to_dataset()

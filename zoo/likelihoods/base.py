@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zoo.data import MultiTaskData
+from zoo.inference.augmentation import Augmentation
 
-__all__ = ["Augmentation", "Likelihood", "encode_labels", "label_values"]
-
-
-class Augmentation(NamedTuple):
-    """Compiled draw of the weights and linear terms that make a likelihood Gaussian in f.
-
-    ``draw(rng, f, y, parameters, w, v)`` writes, for every row, ``w`` and ``v`` with
-    ``log p(y, augmentation | f) = -w f^2 / 2 + v f + const``.
-    """
-
-    draw: Callable[..., None]
-    parameters: np.ndarray
+__all__ = ["Likelihood", "encode_labels", "label_values", "learned_value"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +21,13 @@ class Likelihood(ABC):
     labels: ClassVar[bool] = False
     """Whether y holds two classes, coded -1 and +1 inside the models."""
 
-    parameters: ClassVar[tuple[str, ...]] = ()
-    """Names of the model's variables that the density needs beside f, for instance ``noise``."""
+    weights: ClassVar[bool] = False
+    """Whether ``term`` takes a ``weight`` of every row, which multiplies its log likelihood."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the model's variables that the density needs beside f, for instance ``noise``."""
+        return ()
 
     @abstractmethod
     def encode(self, data: MultiTaskData) -> np.ndarray:
@@ -43,15 +37,19 @@ class Likelihood(ABC):
     def term(self, f: Any, y: Any, **parameters: Any) -> Any:
         """Add the observed variable ``"y"`` (dims ``obs``) to the PyMC model on the context stack.
 
-        ``parameters`` holds one value a row for each name in ``self.parameters``.
+        ``parameters`` holds one value a row for each name in ``self.parameters``, and the ``weight`` of the rows where
+        the data have weights.
         """
 
     def augmentation(self) -> Augmentation | None:
         """The augmentation that makes the likelihood Gaussian in f, or None if it has none."""
         return None
 
-    def probability(self, f: np.ndarray) -> np.ndarray:
-        """Probability of the positive class at ``f``; only for labels."""
+    def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
+        """Probability of the positive class at draws ``f`` (S, n); only for labels.
+
+        ``parameters`` holds draws (S, n) of the variables in ``self.parameters``.
+        """
         raise TypeError(f"{type(self).__name__} is for real responses. It has no class probability.")
 
 
@@ -73,3 +71,11 @@ def encode_labels(data: MultiTaskData) -> np.ndarray:
         )
     data.warn_about_single_class_tasks()
     return np.where(data.y == positive, 1.0, -1.0)
+
+
+def learned_value(field: float | None, given: Any, name: str) -> Any:
+    """A parameter that is a field of the likelihood, or handed over where the model learns it."""
+    value = field if given is None else given
+    if value is None:
+        raise ValueError(f"{name} is learned by the model. Pass its value.")
+    return value

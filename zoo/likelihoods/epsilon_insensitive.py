@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -13,10 +13,12 @@ from zoo.checks import positive
 from zoo.data import MultiTaskData
 from zoo.distributions.epsilon_insensitive import (
     EpsilonInsensitivePseudoLikelihood,
+    NormalisedEpsilonInsensitive,
     epsilon_insensitive_quantile,
 )
+from zoo.inference.augmentation import Augmentation
 from zoo.inference.draws import inverse_gaussians
-from zoo.likelihoods.base import Augmentation, Likelihood
+from zoo.likelihoods.base import Likelihood, learned_value
 
 __all__ = ["EpsilonInsensitive"]
 
@@ -24,18 +26,56 @@ _log = logging.getLogger("zoo")
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _augment(rng, f, y, parameters, w, v):
+def _augment(rng, f, y, weight, parameters, w, v):
     # li2014 eq (15): 1 / lambda and 1 / omega are inverse Gaussian with means 1 / (C |y - f -+ epsilon|).
-    C, epsilon = parameters[0], parameters[1]
+    epsilon = parameters[1]
     for n in range(len(f)):
+        C = parameters[0] * weight[n]
         w[n] = 1.0 / (C * abs(y[n] - f[n] - epsilon))
         v[n] = 1.0 / (C * abs(y[n] - f[n] + epsilon))
     inverse_gaussians(rng, w, w)
     inverse_gaussians(rng, v, v)
     for n in range(len(f)):
+        square = (parameters[0] * weight[n]) ** 2
         above, below = w[n], v[n]
-        w[n] = C * C * (above + below)
-        v[n] = C * C * ((y[n] - epsilon) * above + (y[n] + epsilon) * below)
+        w[n] = square * (above + below)
+        v[n] = square * ((y[n] - epsilon) * above + (y[n] + epsilon) * below)
+
+
+@njit(cache=True, nogil=True)
+def _log_posterior_of_log_C(s, loss, rows, parameters, weight):
+    # Of log C under the normalised density C_n / (1 + 2 C_n epsilon) exp(-2 C_n loss_n) and log C ~ N(0, 1).
+    C = np.exp(s)
+    total = rows * s - 2.0 * C * loss - 0.5 * s * s
+    for n in range(len(weight)):
+        total -= np.log1p(2.0 * C * weight[n] * parameters[1])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _update_C(rng, f, y, weight, parameters):
+    """Slice-sampling update (Neal 2003) of the learned C given f."""
+    loss = 0.0
+    for n in range(len(f)):
+        loss += weight[n] * max(0.0, abs(y[n] - f[n]) - parameters[1])
+    rows, start = float(len(f)), np.log(parameters[0])
+    width = 2.0 / np.sqrt(rows)
+    level = _log_posterior_of_log_C(start, loss, rows, parameters, weight) - rng.standard_exponential()
+    left = start - width * rng.random()
+    right = left + width
+    while _log_posterior_of_log_C(left, loss, rows, parameters, weight) > level:
+        left -= width
+    while _log_posterior_of_log_C(right, loss, rows, parameters, weight) > level:
+        right += width
+    while True:
+        s = left + (right - left) * rng.random()
+        if _log_posterior_of_log_C(s, loss, rows, parameters, weight) > level:
+            break
+        if s < start:
+            left = s
+        else:
+            right = s
+    parameters[0] = np.exp(s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,23 +83,31 @@ class EpsilonInsensitive(Likelihood):
     r"""Real responses with :math:`\exp(-2C \max(0, |y - f| - \epsilon))`.
 
     Up to the constant :math:`2\epsilon + 1/C` this is a proper density in y, so simulation and predictive
-    intervals follow it: the width of the intervals is set by ``C`` and is not learned.
+    intervals follow it: the width of the intervals is set by ``C``.
 
     Parameters
     ----------
-    C : float
-        Weight of the loss, above 0; per unit of y, so standardize the data.
+    C : float or None
+        Weight of the loss, above 0; per unit of y, so standardize the data. None: the model's variable ``C``, under
+        the normalised density.
     epsilon : float
         Half width of the tube without loss, 0 or more.
     """
 
-    C: float = 1.0
+    weights: ClassVar[bool] = True
+    C: float | None = 1.0
     epsilon: float = 0.001
 
     def __post_init__(self) -> None:
-        positive(self.C, "C")
+        if self.C is not None:
+            positive(self.C, "C")
         if self.epsilon != 0:
             positive(self.epsilon, "epsilon")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """``C`` where it is learned."""
+        return ("C",) if self.C is None else ()
 
     def encode(self, data: MultiTaskData) -> np.ndarray:
         """Return y as it is; log a line where its scale makes C mean something else than it seems."""
@@ -72,18 +120,31 @@ class EpsilonInsensitive(Likelihood):
             )
         return data.y
 
-    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
-        """The pseudo-likelihood as an observed variable, so that pointwise log densities exist."""
-        return EpsilonInsensitivePseudoLikelihood("y", f, self.C, self.epsilon, observed=y, dims="obs")
+    def term(self, f: Any, y: Any, weight: Any = 1.0, **parameters: Any) -> Any:
+        """The (pseudo-)likelihood as an observed variable, so that pointwise log densities exist."""
+        if self.C is None:
+            C = parameters["C"] * weight
+            return NormalisedEpsilonInsensitive("y", f, C, self.epsilon, observed=y, dims="obs")
+        return EpsilonInsensitivePseudoLikelihood(
+            "y", f, self.C * weight, self.epsilon, observed=y, dims="obs"
+        )
 
-    def log_density(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def log_density(self, f: np.ndarray, y: np.ndarray, C: Any = None) -> np.ndarray:
         """``-2C max(0, |y - f| - epsilon)``, without the constant."""
-        return -2.0 * self.C * np.maximum(0.0, np.abs(y - f) - self.epsilon)
+        return np.asarray(-2.0 * self._C(C) * np.maximum(0.0, np.abs(y - f) - self.epsilon))
+
+    def _C(self, C: Any) -> Any:
+        """The given C, or that of the fields."""
+        return learned_value(self.C, C, "C")
 
     def simulate(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draws of the normalised density."""
-        return f + epsilon_insensitive_quantile(rng.uniform(-1.0, 1.0, f.shape), self.C, self.epsilon, np)
+        return f + epsilon_insensitive_quantile(
+            rng.uniform(-1.0, 1.0, f.shape), self._C(None), self.epsilon, np
+        )
 
     def augmentation(self) -> Augmentation:
         """Two inverse-Gaussian weights a row, li2014 eqs (14) and (15)."""
-        return Augmentation(_augment, np.array([self.C, self.epsilon]))
+        C = 1.0 if self.C is None else self.C
+        update = _update_C if self.C is None else None
+        return Augmentation(_augment, np.array([C, self.epsilon]), update=update)

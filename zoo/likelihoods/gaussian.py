@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -18,7 +18,10 @@ __all__ = ["Gaussian"]
 class Gaussian(Likelihood):
     """Real responses, ``y ~ N(f, noise^2)`` with the model's variable ``noise`` (a standard deviation)."""
 
-    parameters: ClassVar[tuple[str, ...]] = ("noise",)
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The standard deviation."""
+        return ("noise",)
 
     def encode(self, data: MultiTaskData) -> np.ndarray:
         """Y as it is."""

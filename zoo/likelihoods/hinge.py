@@ -11,24 +11,30 @@ from scipy.special import expit
 
 from zoo.checks import positive
 from zoo.data import MultiTaskData
-from zoo.distributions.hinge import HingePseudoLikelihood
+from zoo.distributions.hinge import HingePseudoLikelihood, NormalisedHinge
+from zoo.inference.augmentation import Augmentation
 from zoo.inference.draws import inverse_gaussians
-from zoo.likelihoods.base import Augmentation, Likelihood, encode_labels
+from zoo.likelihoods.base import Likelihood, encode_labels, learned_value
 
 __all__ = ["Hinge"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _augment(rng, f, y, parameters, w, v):
+def _augment(rng, f, y, weight, parameters, w, v):
     # 1 / lambda_n ~ inverse Gaussian(mean 1 / (C |m - y f|), shape 1): li2014 eq (10).
     # Expanding -(C (m - y f) + lambda)^2 / (2 lambda) in f gives the weight and the linear term.
-    C, margin = parameters[0], parameters[1]
+    margin = parameters[1]
     for n in range(len(f)):
-        w[n] = 1.0 / (C * abs(margin - y[n] * f[n]))
+        w[n] = 1.0 / (parameters[0] * weight[n] * abs(margin - y[n] * f[n]))
     inverse_gaussians(rng, w, w)
     for n in range(len(f)):
+        C = parameters[0] * weight[n]
         v[n] = C * y[n] * (C * margin * w[n] + 1.0)
         w[n] *= C * C
+
+
+def _hinges(y: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    return np.array([np.full_like(y, parameters[1]), y])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,40 +47,51 @@ class Hinge(Likelihood):
 
     Parameters
     ----------
-    C : float
-        Weight of the loss, above 0.
+    C : float or None
+        Weight of the loss, above 0. None: the model's variable ``C``, under the normalised form, which alone can tell
+        one C from another.
     margin : float
         ``m`` (the paper's t or, in its text, the cost of a wrong prediction), above 0.
     """
 
     labels: ClassVar[bool] = True
-    C: float = 1.0
+    weights: ClassVar[bool] = True
+    C: float | None = 1.0
     margin: float = 1.0
 
     def __post_init__(self) -> None:
-        positive(self.C, "C")
+        if self.C is not None:
+            positive(self.C, "C")
         positive(self.margin, "margin")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """``C`` where it is learned."""
+        return ("C",) if self.C is None else ()
 
     def encode(self, data: MultiTaskData) -> np.ndarray:
         """Labels as -1/+1."""
         return encode_labels(data)
 
-    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
-        """The pseudo-likelihood as an observed variable, so that pointwise log densities exist."""
-        return HingePseudoLikelihood("y", f, self.C, self.margin, observed=y, dims="obs")
+    def term(self, f: Any, y: Any, weight: Any = 1.0, **parameters: Any) -> Any:
+        """The (pseudo-)likelihood as an observed variable, so that pointwise log densities exist."""
+        if self.C is None:
+            return NormalisedHinge("y", f, parameters["C"] * weight, self.margin, observed=y, dims="obs")
+        return HingePseudoLikelihood("y", f, self.C * weight, self.margin, observed=y, dims="obs")
 
-    def log_density(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def log_density(self, f: np.ndarray, y: np.ndarray, C: Any = None) -> np.ndarray:
         """``-2C max(0, m - y f)``."""
-        return -2.0 * self.C * np.maximum(0.0, self.margin - y * f)
+        return np.asarray(-2.0 * learned_value(self.C, C, "C") * np.maximum(0.0, self.margin - y * f))
 
-    def probability(self, f: np.ndarray) -> np.ndarray:
+    def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Normalised probability of +1."""
-        return expit(self.log_density(f, np.ones(())) - self.log_density(f, -np.ones(())))
+        C = parameters.get("C")
+        return expit(self.log_density(f, np.ones(()), C) - self.log_density(f, -np.ones(()), C))
 
     def simulate(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Labels from the normalised form."""
         return np.where(rng.random(f.shape) < self.probability(f), 1.0, -1.0)
 
-    def augmentation(self) -> Augmentation:
-        """Inverse-Gaussian weights, li2014 eqs (7) and (10)."""
-        return Augmentation(_augment, np.array([self.C, self.margin]))
+    def augmentation(self) -> Augmentation | None:
+        """Inverse-Gaussian weights, li2014 eqs (7) and (10); none for the normalised form."""
+        return None if self.C is None else Augmentation(_augment, np.array([self.C, self.margin]), _hinges)

@@ -30,7 +30,7 @@ class Logistic(Likelihood):
         """The likelihood as an observed variable."""
         return pm.CustomDist("y", f, logp=_logp, dist=_random, observed=y, dims="obs", class_name="Logistic")
 
-    def probability(self, f: np.ndarray) -> np.ndarray:
+    def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Probability of +1."""
         return expit(f)
 

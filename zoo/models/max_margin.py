@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.checks import one_of, positive
+from zoo.checks import one_of, whole_number
 from zoo.data import MultiTaskData
-from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
-from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
+from zoo.factory import Method, Run, UnsupportedMethodError
+from zoo.fit import Fit
 from zoo.inference.chains import run_chains
 from zoo.inference.matrix_normal import MatrixNormalKernel
-from zoo.likelihoods.base import Likelihood
-from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
-from zoo.likelihoods.hinge import Hinge
+from zoo.inference.matrix_normal_step import BLOCK, MatrixNormalGibbs
+from zoo.inference.nuts import sample_with_steps
 from zoo.model_data import ModelData
+from zoo.models.max_margin_base import MaxMarginBase, last_draws
 
 __all__ = ["MaxMargin"]
 
-Covariance = str | Any
-_WORDS = ("learned", "identity")
-
 
 @dataclass(frozen=True, kw_only=True)
-class MaxMargin(ModelFactory):
+class MaxMargin(MaxMarginBase):
     r"""Max-margin tasks whose coefficients share a matrix-normal prior.
 
     .. math::
@@ -38,25 +34,34 @@ class MaxMargin(ModelFactory):
 
     with the pseudo-likelihood :math:`\exp(-2C \max(0, m - y f))` for labels (li2014 eqs 3, 5 and 6) or
     :math:`\exp(-2C \max(0, |y - f| - \epsilon))` for real responses (section 5). ``coefficients`` is the
-    paper's eta (dims feature, task), ``feature_cov`` its Omega, ``task_cov`` its R. The posterior fixes
-    only :math:`\Omega \otimes R`: the scale shared between the two covariances is set by their priors alone, so
-    report correlations.
+    paper's eta (dims feature, task), ``feature_cov`` its Omega, ``task_cov`` its R.
+
+    The data fix only :math:`\Omega \otimes R`. So where both covariances are learned, ``feature_cov`` is reported with
+    trace D and ``task_cov`` with the scale of both; ``covariance_scale`` is the factor that was moved, of which only
+    the priors speak: Omega is ``covariance_scale * feature_cov`` and R is ``task_cov / covariance_scale``.
 
     Parameters
     ----------
     loss : {"hinge", "epsilon_insensitive"}
         Labels (-1/+1, 0/1 or bool) or real responses.
-    C : float
-        Weight of the loss. Per unit of y: standardize real responses.
+    C : float or "learned"
+        Weight of the loss. Per unit of y: standardize real responses. :func:`zoo.select` chooses it by
+        cross-validation. "learned": a variable with a standard log-normal prior, under the normalised form of the
+        likelihood, since the pseudo-likelihood cannot tell one C from another.
     margin : float
         Margin of the hinge.
     epsilon : float
         Half width of the tube without loss (the paper's 0.001).
+    class_weight : None, "balanced", pair or dict
+        For labels: what multiplies the loss of negative and positive rows, ``(1, 3)`` or ``{-1: 1, 1: 3}``;
+        "balanced" gives both classes of each task the same total weight. Weights of single rows are part of the data.
     feature_cov, task_cov : {"learned", "identity"} or array_like
         Omega (D, D) and R (T, T): under an inverse-Wishart prior, the identity, or a given matrix.
     feature_nu, task_nu : float, optional
         Degrees of freedom of the inverse-Wishart priors, above D - 1 and T - 1; default D + 1 and T + 1. The
         paper does not give them.
+    feature_scale, task_scale : array_like, optional
+        Their scale matrices, the paper's Psi_1 (D, D) and Psi_2 (T, T); default the identity, as in the paper.
 
     References
     ----------
@@ -69,53 +74,19 @@ class MaxMargin(ModelFactory):
         "task_cov": "positive definite",
     }
 
-    loss: str = "hinge"
-    C: float = 1.0
-    margin: float = 1.0
-    epsilon: float = 0.001
-    feature_cov: Covariance = "learned"
-    task_cov: Covariance = "learned"
+    feature_cov: Any = "learned"
     feature_nu: float | None = None
-    task_nu: float | None = None
+    feature_scale: Any = None
 
     def __post_init__(self) -> None:
-        one_of(self.loss, ("hinge", "epsilon_insensitive"), "loss")
-        # Their checks of C, margin and epsilon hold whatever the loss.
-        Hinge(C=self.C, margin=self.margin)
-        EpsilonInsensitive(C=self.C, epsilon=self.epsilon)
-        for field in ("feature_cov", "task_cov"):
-            self._freeze_covariance(field, _WORDS)
-        for field in ("feature_nu", "task_nu"):
-            if getattr(self, field) is not None:
-                positive(getattr(self, field), field)
-
-    @property
-    def observation(self) -> Likelihood:
-        """Hinge or epsilon-insensitive pseudo-likelihood."""
-        if self.loss == "hinge":
-            return Hinge(C=self.C, margin=self.margin)
-        return EpsilonInsensitive(C=self.C, epsilon=self.epsilon)
+        super().__post_init__()
+        self._check_prior("feature")
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
-        """Coded y; raises where a given covariance or nu does not fit the data."""
+        """Coded y; raises where a given covariance, scale or nu does not fit the data."""
         y = super().validate(data)
-        for field, size in (("feature", data.n_features), ("task", data.n_tasks)):
-            value = getattr(self, f"{field}_cov")
-            if not isinstance(value, str) and len(value) != size:
-                raise ValueError(
-                    f"{field}_cov is {len(value)} x {len(value)}, but the data have {size} {field}s. "
-                    f"Give a {size} x {size} matrix."
-                )
-            nu = self._nu(field, size)
-            if nu <= size - 1:  # finite since __post_init__
-                raise ValueError(
-                    f"{field}_nu is {nu:g}, but with {size} {field}s it must be above {size - 1}."
-                )
+        self._require_fitting_prior("feature", data.n_features)
         return y
-
-    def _nu(self, which: str, size: int) -> float:
-        given = getattr(self, f"{which}_nu")
-        return size + 1.0 if given is None else float(given)
 
     # ---------------------------------------------------------------- hooks
 
@@ -123,68 +94,44 @@ class MaxMargin(ModelFactory):
         """Covariances and coefficients, both non-centred."""
         feature = self._factor("feature", len(data.feature_names))
         task = self._factor("task", len(data.task_names))
+        scale = 1.0
+        if self.feature_cov == "learned" and self.task_cov == "learned":
+            scale = pm.Deterministic("covariance_scale", (feature**2).sum() / len(data.feature_names))
+        if self.feature_cov == "learned":
+            pm.Deterministic("feature_cov", feature @ feature.T / scale, dims=("feature", "feature_bis"))
+        if self.task_cov == "learned":
+            pm.Deterministic("task_cov", task @ task.T * scale, dims=("task", "task_bis"))
+        self._add_C()
         white = pm.Normal("_coefficients", dims=("feature", "task"))
         coefficients = pm.Deterministic("coefficients", feature @ white @ task.T, dims=("feature", "task"))
         return {"coefficients": coefficients}
 
-    def _factor(self, which: str, size: int) -> Any:
-        """A matrix ``L`` with ``L L'`` the covariance."""
-        given = self._given(which, size)
-        if given is not None:
-            return pt.as_tensor(np.linalg.cholesky(given))
-        dims = (which, f"{which}_bis")
-        chol = InverseWishartCholesky(
-            f"_{which}_chol", self._nu(which, size), scale_chol=np.eye(size), dims=dims
-        )
-        pm.Deterministic(f"{which}_cov", chol @ chol.T, dims=dims)
-        return chol
-
-    def _given(self, which: str, size: int) -> np.ndarray | None:
-        value = getattr(self, f"{which}_cov")
-        if isinstance(value, str):
-            return None if value == "learned" else np.eye(size)
-        return np.array(value)
-
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        r"""Coefficients of unseen tasks under the prior's extension by one task.
+        """Coefficients of unseen tasks under the prior's extension by one task, whose mean is zero.
 
-        With Dawid's parametrisation of the inverse-Wishart (delta = nu - T + 1 kept), the extended covariance
-        has :math:`R_{22 \cdot 1} = s \sim IG((\nu_R + 1)/2, 1/2)` and
-        :math:`R_{11}^{-1} R_{12} = b \sim N(0, s I)` independent of :math:`R_{11}`, so that
-        :math:`\eta_{new} \sim N(\eta b, s\, \Omega)`. Its mean is zero: the paper's prior has no
-        population mean, so an unseen task is predicted at the mean of standardized data, with wide intervals.
+        The paper's prior has no population mean, so an unseen task is predicted at the mean of standardized data,
+        with wide intervals.
         """
-        if type(self).priors is not MaxMargin.priors:
-            raise UnsupportedMethodError(
-                f"{type(self).__name__} overrides the hook `priors`. Override `new_task` to match it."
-            )
+        self._require_new_task(MaxMargin.priors)
         eta = posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
-        chains, draws, D, T = eta.shape
+        chains, draws, D, _ = eta.shape
         given = self._given("feature", D)
-        omega = (
-            posterior["feature_cov"].to_numpy()
-            if given is None
-            else np.broadcast_to(given, (chains, draws, D, D))
-        )
-        factor = np.linalg.cholesky(omega)[:, :, None]
-        size = (chains, draws, len(names))
-        own = np.squeeze(factor @ rng.standard_normal((*size, D, 1)), -1)
-        if not isinstance(self.task_cov, str):
-            raise UnsupportedMethodError(
-                "task_cov was given as a matrix, which says nothing of a new task. "
-                'Use task_cov="learned" or "identity".'
-            )
-        if self.task_cov == "learned":
-            scale = 0.5 / rng.gamma((self._nu("task", T) + 1.0) / 2.0, size=size)[..., None]
-            shared = np.sqrt(scale) * rng.standard_normal((*size, T))
-            own = np.sqrt(scale) * own + np.einsum("cdft,cdnt->cdnf", eta, shared)
-        return {"coefficients": np.swapaxes(own, 2, 3)}
+        if given is None:
+            omega = posterior["feature_cov"].to_numpy()
+            if "covariance_scale" in posterior:
+                omega = omega * posterior["covariance_scale"].to_numpy()[..., None, None]
+        else:
+            omega = np.broadcast_to(given, (chains, draws, D, D))
+        result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng)}
+        return result if self.C != "learned" else {**result, "C": posterior["C"].to_numpy()}
 
     # ---------------------------------------------------------------- engines
 
     def _methods(self) -> list[Method]:
+        if self.observation.augmentation() is None:
+            return super()._methods()
         return [
             Method("gibbs", "draws from the exact posterior by a compiled Gibbs sampler with group moves"),
             *super()._methods(),
@@ -196,22 +143,76 @@ class MaxMargin(ModelFactory):
         y: np.ndarray,
         run: Run,
         cores: int | None = None,
+        threads: int | None = None,
         thin: int = 1,
+        start: Fit | None = None,
         group_moves: bool = True,
+        paper_scaling: bool = False,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        augmentation = self.observation.augmentation()
-        assert augmentation is not None
-        kernel = MatrixNormalKernel(
-            X=data.X,
-            y=y,
-            task=data.task,
-            augment=augmentation.draw,
-            parameters=augmentation.parameters,
-            n_tasks=data.n_tasks,
-            task_cov=self._given("task", data.n_tasks),
-            feature_cov=self._given("feature", data.n_features),
-            nu_task=self._nu("task", data.n_tasks),
-            nu_feature=self._nu("feature", data.n_features),
-            group_moves=group_moves,
+        kernel = self.kernel(
+            data, y, group_moves=group_moves and not paper_scaling, paper_scaling=paper_scaling
         )
-        return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
+        starts = None if start is None else last_draws(start, data)
+        return run_chains(kernel, cores=cores, thin=thin, threads=threads, starts=starts, **run._asdict())
+
+    def step(self, data: MultiTaskData, model: pm.Model | None = None, sweeps: int = 1) -> MatrixNormalGibbs:
+        """A step method that claims coefficients and covariances, for ``pm.sample`` on a model with more in it.
+
+        NUTS, or whatever you name, takes the variables that your subclass adds:
+
+        >>> model = my_factory.build(data)
+        >>> with model:
+        ...     trace = pm.sample(step=[my_factory.step(data)])
+
+        Parameters
+        ----------
+        data : MultiTaskData
+            The data that the model was built on.
+        model : pm.Model, optional
+            Default: that on the context stack.
+        sweeps : int
+            Sweeps of the Gibbs sampler a step.
+
+        Raises
+        ------
+        ValueError
+            Where the model changes the block's prior, its likelihood, or how it enters f.
+        """
+        if self.observation.augmentation() is None:
+            raise UnsupportedMethodError(
+                'there is no Gibbs step for labels with C="learned". Give C a value.'
+            )
+        model = pm.modelcontext(model)
+        known = {f.name: getattr(self, f.name) for f in fields(MaxMargin)}
+        block = [model[name] for name in BLOCK if name in model.named_vars]
+        return MatrixNormalGibbs(
+            block,
+            kernel=self.kernel(self.prepare(data), self.validate(data)),
+            reference=MaxMargin(**known).build(data),
+            model=model,
+            sweeps=whole_number(sweeps, "sweeps"),
+        )
+
+    def _fit_nuts(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        cores: int | None = None,
+        nuts: dict[str, Any] | None = None,
+        block: str = "nuts",
+    ) -> tuple[Any, Any]:
+        """``block="gibbs"``: :meth:`step` for coefficients and covariances, NUTS for what a subclass adds."""
+        one_of(block, ("nuts", "gibbs"), "block")
+        if block == "nuts":
+            return super()._fit_nuts(data, y, run, cores=cores, nuts=nuts)
+        model, _ = self.assemble(data, y)
+        return sample_with_steps(model, [self.step(data, model)], cores=cores, nuts=nuts, **run._asdict())
+
+    def kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
+        return MatrixNormalKernel(
+            **self._kernel_fields(data, y),
+            feature_prior=self._prior("feature", data.n_features),
+            **options,
+        )

@@ -1,0 +1,385 @@
+"""Fields of a model chosen by cross-validation."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise, product
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from zoo.checks import one_of, whole_number
+from zoo.data import MultiTaskData
+from zoo.diagnostics import compare
+from zoo.factory import ModelFactory
+from zoo.fit import Fit
+
+__all__ = ["Selection", "select"]
+
+Score = str | Callable[[MultiTaskData, xr.Dataset], float]
+
+# Columns of `compare` that order models, the default first. The coverage of an interval does not: it is best
+# near its probability.
+_REAL_SCORES = ("explained variance %", "per task %", "RMSE", "MAE")
+_LABEL_SCORES = ("micro F1 %", "macro F1 %", "accuracy %", "log loss")
+_LOWER_IS_BETTER = ("RMSE", "MAE", "log loss")
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What :func:`select` found.
+
+    Parameters
+    ----------
+    best : ModelFactory
+        The factory with the fields of the best grid point, the first of equals.
+    score_name : str
+        The score that chose it.
+    scores : pandas.DataFrame
+        One row a grid point, in grid order: its fields; ``mean``, ``sd`` and ``se`` of the score over the folds;
+        ``fold 0``, ``fold 1``, ... the score on each held-out part.
+    best_row : int
+        Row of ``scores`` that ``best`` comes from.
+    details : pandas.DataFrame or None
+        One row a grid point: its fields and all scores of :func:`zoo.diagnostics.compare`, averaged over the folds.
+        None where the score was a function.
+    """
+
+    best: ModelFactory
+    score_name: str
+    scores: pd.DataFrame
+    best_row: int
+    details: pd.DataFrame | None = None
+
+    def __repr__(self) -> str:
+        folds = self.scores.filter(regex="^fold ").to_numpy()[self.best_row]
+        return (
+            f"Selection(best={self.best!r}, {self.score_name} {folds.mean():.4g}, "
+            f"{len(self.scores)} grid points, {len(folds)} folds)"
+        )
+
+
+class _Plan(NamedTuple):
+    """What is the same in every fold."""
+
+    points: list[ModelFactory]
+    shown: list[str]
+    methods: list[str]
+    warm: list[bool]  # whether a grid point starts from the fit before it
+    score: Score
+    settings: dict[str, Any]
+
+
+class _FoldResult(NamedTuple):
+    scores: list[float]
+    details: list[dict[str, float]]
+    warned: list[tuple[str, type[Warning], str, int]]
+
+
+def select(
+    factory: ModelFactory,
+    data: MultiTaskData,
+    grid: Mapping[str, Iterable[Any]] | Sequence[Mapping[str, Any]],
+    cv: int | Sequence[tuple[MultiTaskData, MultiTaskData]] = 5,
+    score: Score | None = None,
+    method: str | None = None,
+    draws: int = 200,
+    tune: int = 200,
+    chains: int = 1,
+    random_seed: int | None = None,
+    n_jobs: int | None = None,
+    progress: bool = True,
+    **method_options: Any,
+) -> Selection:
+    """Choose fields of a model by cross-validation.
+
+    Every grid point is fitted to the training part of every fold and scored on the held-out part. In a fold all
+    grid points share their random numbers, so that scores differ by the fields and not by luck; and where the
+    inference method has an option ``start``, each fit starts from the one before it, if its model has the same
+    variables.
+
+    Parameters
+    ----------
+    factory : ModelFactory
+        The fields that ``grid`` does not name stay as they are here.
+    data : MultiTaskData
+        Standardized or not: the folds are made of it as it is.
+    grid : dict of str to list, or list of dict
+        Values to try for each field; all combinations, the first field varying slowest. A list holds the grid
+        points themselves.
+    cv : int or list of (train, held_out) pairs
+        Number of folds of :meth:`zoo.MultiTaskData.folds`, which is given ``random_seed``; or the folds.
+    score : str or callable, optional
+        A column of :func:`zoo.diagnostics.compare`; default ``"explained variance %"`` for real responses and
+        ``"micro F1 %"`` for labels. RMSE, MAE and log loss are better when lower. Or a function ``score(test,
+        predicted)`` of the held-out data and what ``fit.predict(test)`` gave, higher being better. Predictions
+        are on the user's scale: compare them with ``test.original_y()``.
+    method, draws, tune, chains
+        As in :meth:`zoo.ModelFactory.fit`, for every fit.
+    random_seed : int, optional
+        Same seed, same folds and scores, whatever ``n_jobs``.
+    n_jobs : int, optional
+        Folds at a time, each in a process of its own. Default: what an enclosing ``joblib.parallel_config``
+        says, else as many as there are cores.
+    progress : bool
+        Show a progress bar over all fits.
+    **method_options
+        Options of the method, for instance ``thin``. With ``chains`` above 1, ``cores=1`` keeps folds from
+        competing for the cores.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    ValueError
+        Before anything is fitted: a field, a value, the score or an option is unknown or does not fit the data.
+        An error in a fit is raised as it is, with a note that says in which fold and at which grid point.
+
+    Examples
+    --------
+    >>> found = zoo.select(zoo.MaxMargin(), train, {"C": [0.1, 1.0, 10.0]})  # doctest: +SKIP
+    >>> fit = found.best.fit(train)  # doctest: +SKIP
+    """
+    if not isinstance(factory, ModelFactory):
+        raise TypeError(
+            f"factory is {factory!r}. Give a model with its fields, for instance zoo.MaxMargin()."
+        )
+    settings: dict[str, Any] = {
+        "draws": whole_number(draws, "draws", 1),
+        "tune": whole_number(tune, "tune", 0),
+        "chains": whole_number(chains, "chains", 1),
+        **method_options,
+    }
+    changes = _grid_points(factory, grid)
+    points = [replace(factory, **change) for change in changes]
+    score = _readable_score(points, score)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fits warn again
+        for point in points:
+            point.validate(data)
+        # By all the data: a default that depends on their size is then the same in all folds.
+        methods = [point._engine(method, data) for point in points]
+        started = [
+            _started_variables(point, name, data, method_options)
+            for point, name in zip(points, methods, strict=True)
+        ]
+    folds = _folds(data, cv, random_seed)
+
+    named = list(dict.fromkeys(field for change in changes for field in change))
+    shown = [", ".join(f"{field}={value!r}" for field, value in change.items()) for change in changes]
+    warm = [False] + [now is not None and now == before for before, now in pairwise(started)]
+    plan = _Plan(points, shown, methods, warm, score, settings)
+    results = _run(plan, folds, np.random.SeedSequence(random_seed).spawn(len(folds)), n_jobs, progress)
+
+    name = score if isinstance(score, str) else getattr(score, "__name__", type(score).__name__)
+    by_fold = pd.DataFrame({f"fold {k}": result.scores for k, result in enumerate(results)})
+    mean, sd = by_fold.mean(axis=1, skipna=False), by_fold.std(axis=1, ddof=1, skipna=False)
+    if mean.isna().all():
+        raise ValueError(f"score {name!r} is NaN at every grid point. Choose another score, or larger folds.")
+    lower = isinstance(score, str) and score in _LOWER_IS_BETTER
+    best = int(np.nanargmin(mean) if lower else np.nanargmax(mean))  # the first of equals
+    values = {field: [getattr(point, field) for point in points] for field in named}
+    left = pd.DataFrame(values, index=by_fold.index)
+    summary = pd.DataFrame({"mean": mean, "sd": sd, "se": sd / np.sqrt(len(folds))})
+    details = None
+    if isinstance(score, str):
+        tables = [pd.DataFrame(result.details) for result in results]
+        averaged = sum(tables[1:], start=tables[0]) / len(tables)
+        details = pd.concat([left, averaged], axis=1)
+    return Selection(
+        best=points[best],
+        score_name=name,
+        scores=pd.concat([left, summary, by_fold], axis=1),
+        best_row=best,
+        details=details,
+    )
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _grid_points(factory: ModelFactory, grid: Any) -> list[dict[str, Any]]:
+    """The changed fields of each grid point; raises with the list of the fields where one is unknown."""
+    if isinstance(grid, Mapping):
+        for field, values in grid.items():
+            if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+                raise ValueError(f"grid holds {values!r} for the field {field!r}. Give a list of values.")
+        lists = {field: list(values) for field, values in grid.items()}
+        for field, values in lists.items():
+            if not values:
+                raise ValueError(f"grid holds no value for the field {field!r}. Give at least one.")
+        points = (
+            [dict(zip(lists, values, strict=True)) for values in product(*lists.values())] if lists else []
+        )
+    elif isinstance(grid, Sequence) and not isinstance(grid, str):
+        for i, point in enumerate(grid):
+            if not isinstance(point, Mapping):
+                raise ValueError(f"grid holds {point!r} at position {i}. Give a dict of field to value.")
+        points = [dict(point) for point in grid]
+    else:
+        raise ValueError(f"grid is {grid!r}. Give a dict of field to values, or a list of dicts.")
+    if not points:
+        raise ValueError("grid is empty. Name at least one field and its values.")
+    known = [field.name for field in fields(factory) if field.init]
+    for point in points:
+        for field in point:
+            one_of(field, known, f"grid: field of {type(factory).__name__}")
+    # A numpy scalar would neither print nor be saved as the number that it is.
+    return [
+        {field: value.item() if isinstance(value, np.generic) else value for field, value in point.items()}
+        for point in points
+    ]
+
+
+def _readable_score(points: list[ModelFactory], score: Score | None) -> Score:
+    kinds = {point.observation.labels for point in points}
+    if len(kinds) > 1:
+        raise ValueError(
+            "grid mixes models of labels and of real responses. Select among one kind at a time."
+        )
+    if callable(score):
+        return score
+    columns = _LABEL_SCORES if kinds.pop() else _REAL_SCORES
+    if score is None:
+        return columns[0]
+    one_of(score, columns, "score")
+    return score
+
+
+def _started_variables(
+    factory: ModelFactory, method: str, data: MultiTaskData, options: Mapping[str, Any]
+) -> tuple[str, set[str]] | None:
+    """Method and variables of a model that can start from another fit, None if it cannot.
+
+    A fit with other variables says nothing of those it lacks, and may hold values of what is fixed here. Raises
+    where the method does not have the options.
+    """
+    parameters = inspect.signature(getattr(factory, f"_fit_{method}")).parameters
+    allowed = [p for p in parameters if p not in ("data", "y", "run", "start")]
+    for option in options:
+        one_of(option, allowed, f"the options of method {method!r}")
+    if "start" not in parameters:
+        return None
+    model = factory.build(data)
+    return method, {str(v.name) for v in model.free_RVs + model.deterministics}
+
+
+def _folds(data: MultiTaskData, cv: Any, random_seed: Any) -> list[tuple[MultiTaskData, MultiTaskData]]:
+    if isinstance(cv, str) or not isinstance(cv, Iterable):
+        return data.folds(whole_number(cv, "cv", 2), random_seed)
+    folds = [tuple(pair) for pair in cv]
+    for k, pair in enumerate(folds):
+        if len(pair) != 2 or not all(isinstance(part, MultiTaskData) for part in pair):
+            raise ValueError(
+                f"cv holds no pair of MultiTaskData at position {k}. Give (train, held_out) pairs."
+            )
+    if not folds:
+        raise ValueError("cv is empty. Give a number of folds, or a list of (train, held_out) pairs.")
+    return [(train, test) for train, test in folds]
+
+
+# ---------------------------------------------------------------- running
+
+
+def _run(
+    plan: _Plan,
+    folds: list[tuple[MultiTaskData, MultiTaskData]],
+    seeds: list[np.random.SeedSequence],
+    n_jobs: int | None,
+    progress: bool,
+) -> list[_FoldResult]:
+    backend, configured = joblib.parallel.get_active_backend()
+    if n_jobs is None and configured is None:
+        n_jobs = min(joblib.cpu_count(), len(folds))
+    here = getattr(backend, "supports_sharedmem", False) or (n_jobs or configured) == 1
+    bar = _bar(len(folds) * len(plan.points)) if progress else None
+    advance = (lambda fits: bar.advance(bar.task_ids[0], fits)) if bar is not None else (lambda fits: None)
+    # Arrays go to the processes as copies: a read-only memory map would be another type to compiled code.
+    parallel = joblib.Parallel(
+        n_jobs=n_jobs,
+        max_nbytes=None,
+        return_as="generator" if getattr(backend, "supports_return_generator", False) else "list",
+    )
+    jobs = (
+        joblib.delayed(_run_fold)(plan, k, train, test, seed, os.getpid(), advance if here else None)
+        for k, ((train, test), seed) in enumerate(zip(folds, seeds, strict=True))
+    )
+    results: list[_FoldResult] = []
+    try:
+        with bar or nullcontext():
+            for result in parallel(jobs):
+                results.append(result)
+                if not here:
+                    advance(len(plan.points))
+    finally:
+        for text, category, filename, line in dict.fromkeys(w for result in results for w in result.warned):
+            warnings.warn_explicit(text, category, filename, line)
+    return results
+
+
+def _bar(fits: int) -> Progress:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("fits"),
+        TimeRemainingColumn(),
+    )
+    bar.add_task("cross-validation", total=fits)
+    return bar
+
+
+def _run_fold(
+    plan: _Plan,
+    number: int,
+    train: MultiTaskData,
+    test: MultiTaskData,
+    seed: np.random.SeedSequence,
+    parent: int,
+    advance: Callable[[int], None] | None,
+) -> _FoldResult:
+    """Fit and score the grid points in order, each from the one before it."""
+    # The draws of a fit and those of its predictions would be the same numbers if they shared a seed.
+    fit_seed, predict_seed = (int(word) for word in seed.generate_state(2))
+    scores: list[float] = []
+    details: list[dict[str, float]] = []
+    fit: Fit | None = None
+    # In another process nobody would see the warnings; in this one they take their usual way, and catching them
+    # would not be safe among threads.
+    with warnings.catch_warnings(record=True) if os.getpid() != parent else nullcontext([]) as caught:
+        if os.getpid() != parent:
+            warnings.simplefilter("default")
+        for point, shown, method, warm in zip(plan.points, plan.shown, plan.methods, plan.warm, strict=True):
+            try:
+                settings = {**plan.settings, "start": fit} if warm else plan.settings
+                fit = point.fit(train, method=method, random_seed=fit_seed, progress=False, **settings)
+                sizes = fit.idata["posterior"].sizes
+                if sizes["chain"] * sizes["draw"] < plan.settings["chains"] * plan.settings["draws"]:
+                    # Samplers keep what they have on Ctrl-C, but the score of a cut fit compares with no other.
+                    raise KeyboardInterrupt(f"fold {number} was interrupted at grid point {shown}")
+                if callable(plan.score):
+                    scores.append(float(plan.score(test, fit.predict(test, random_seed=predict_seed))))
+                else:
+                    row = compare({"fit": fit}, test, random_seed=predict_seed).iloc[0]
+                    details.append({str(column): float(value) for column, value in row.items()})
+                    scores.append(details[-1][plan.score])
+            except Exception as error:
+                error.add_note(f"in zoo.select, fold {number}, grid point {shown or 'without changes'}")
+                for warning in caught or []:
+                    error.add_note(f"after the warning: {warning.message}")
+                raise
+            if advance is not None:
+                advance(1)
+    warned = [(str(w.message), w.category, w.filename, w.lineno) for w in caught or []]
+    return _FoldResult(scores, details, list(dict.fromkeys(warned)))

@@ -89,6 +89,7 @@ def test_densities_of_the_max_margin_page():
     R = invwishart.rvs(nu_task + 3, np.eye(T), random_state=1)
     omega = invwishart.rvs(nu_feature + 3, np.eye(D), random_state=2)
     P, O = np.linalg.inv(R), np.linalg.inv(omega)
+    Psi = invwishart.rvs(T + 5, np.eye(T), random_state=5) + 0.3 * np.eye(T)
     roots = rng.normal(size=(T, D, 2))
     S, r = roots @ roots.swapaxes(1, 2), rng.normal(size=(T, D))
     residual = r - np.einsum("tij,tj->ti", S, H)
@@ -96,9 +97,7 @@ def test_densities_of_the_max_margin_page():
     def joint(H, R, omega):
         likelihood = -0.5 * np.einsum("ti,tij,tj", H, S, H) + np.sum(r * H)
         prior = matrix_normal.logpdf(H, rowcov=R, colcov=omega)
-        covariances = invwishart.logpdf(R, nu_task, np.eye(T)) + invwishart.logpdf(
-            omega, nu_feature, np.eye(D)
-        )
+        covariances = invwishart.logpdf(R, nu_task, Psi) + invwishart.logpdf(omega, nu_feature, np.eye(D))
         return likelihood + prior + covariances
 
     def quadratic(precision, linear, x):
@@ -119,7 +118,7 @@ def test_densities_of_the_max_margin_page():
 
     # Covariances.
     tasks = invwishart.rvs(nu_task + 3, np.eye(T), size=4, random_state=3)
-    agree([(joint(H, C, omega), invwishart.logpdf(C, nu_task + D, np.eye(T) + H @ O @ H.T)) for C in tasks])
+    agree([(joint(H, C, omega), invwishart.logpdf(C, nu_task + D, Psi + H @ O @ H.T)) for C in tasks])
     features = invwishart.rvs(nu_feature + 3, np.eye(D), size=4, random_state=4)
     agree([(joint(H, R, C), invwishart.logpdf(C, nu_feature + T, np.eye(D) + H.T @ P @ H)) for C in features])
 
@@ -130,7 +129,8 @@ def test_densities_of_the_max_margin_page():
     for c in rng.normal(size=(5, T - 1)):
         E = np.eye(T)
         E[t, rest] = c
-        density = quadratic(P[t, t] * np.eye(T - 1) + G.T @ S[t] @ G, P[rest, t] + G.T @ residual[t], c)
+        precision = P[t, t] * Psi[np.ix_(rest, rest)] + G.T @ S[t] @ G
+        density = quadratic(precision, (Psi @ P)[rest, t] + G.T @ residual[t], c)
         pairs.append((joint(E @ H, E @ R @ E.T, omega), density))
     agree(pairs)
     rest = np.delete(np.arange(D), d)
@@ -153,12 +153,14 @@ def test_densities_of_the_max_margin_page():
         down, up, c = np.exp(-2 * s), np.exp(2 * s), np.exp(s)
         E, F = np.eye(T), np.eye(D)
         E[t, t] = F[d, d] = c
-        density = -nu_task * s - 0.5 * P[t, t] * down - 0.5 * q_task * up + l_task * c
+        own = Psi[t, t] * P[t, t]
+        cross = Psi[t] @ P[t] - own
+        density = -nu_task * s - 0.5 * own * down - cross / c - 0.5 * q_task * up + l_task * c
         by_task.append((joint(E @ H, E @ R @ E.T, omega) + (D + T + 1) * s, density))
         density = -nu_feature * s - 0.5 * O[d, d] * down - 0.5 * q_feature * up + l_feature * c
         by_feature.append((joint(H @ F.T, R, F @ omega @ F.T) + (T + D + 1) * s, density))
         jacobian = (D * (D + 1) - T * (T + 1)) / 2 * s
-        density = (T * nu_task - D * nu_feature) / 2 * s - np.trace(O) / (2 * c) - c * np.trace(P) / 2
+        density = (T * nu_task - D * nu_feature) / 2 * s - np.trace(O) / (2 * c) - c * np.sum(Psi * P) / 2
         swap.append((joint(H, R / c, c * omega) + jacobian, density))
     for pairs in (by_task, by_feature, swap):
         agree(pairs)

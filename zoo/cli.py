@@ -196,7 +196,56 @@ def report(
     typer.echo(f"{', '.join(files)} written to {out}")
 
 
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="li2014: Li, Zhu & Chen, ICML 2014.")],
+    table: Annotated[list[int] | None, typer.Option(help="2, 3 or 4; repeatable.")] = None,
+    figure: Annotated[list[int] | None, typer.Option(help="2 or 3; repeatable.")] = None,
+    splits: Annotated[
+        int | None, typer.Option(min=1, help="Splits of each set. Default: 5, and 10 of School.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
+    cv: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation that chooses C.")] = 3,
+    sets: Annotated[
+        str | None, typer.Option(help="Of emotions, CAL500, scene, yeast, School; comma-separated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes: the small sets, few draws.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for tables, pictures and finished jobs.")] = Path(
+        "results"
+    ),
+) -> None:
+    """Run a paper's experiments and set the numbers beside the printed ones.
+
+    Without --table and --figure all of them. Jobs that the folder holds already are not run again.
+    """
+    from zoo.checks import one_of
+    from zoo.experiments import li2014
+
+    one_of(paper, ["li2014"], "paper")
+    everything = not table and not figure
+    try:
+        outcome = li2014.reproduce(
+            out,
+            tables=li2014.TABLES if everything else table or (),
+            figures=li2014.FIGURES if everything else figure or (),
+            sets=_split(sets),
+            splits=splits,
+            cv=cv,
+            n_jobs=jobs,
+            quick=quick,
+            console=_console(),
+        )
+    except KeyboardInterrupt:
+        raise _Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
+    if outcome.failures:
+        raise typer.Exit(_fail(f"{len(outcome.failures)} jobs failed: {', '.join(outcome.failures)}.", 1))
+
+
 # -------------------------------------------------------------------- parts of commands
+
+
+class _Interrupted(Exception):
+    """Ctrl-C in a command that keeps what is done; typer would turn KeyboardInterrupt into a bare exit code."""
 
 
 def _console() -> Console:
@@ -331,9 +380,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = app(given, standalone_mode=False, prog_name="zoo") or 0
         except (KeyboardInterrupt, typer.Abort):
             code = _INTERRUPTED
+        except _Interrupted as error:
+            return _fail(str(error), _INTERRUPTED)
         except _USAGE_ERROR as error:
             return _fail(f"{error.format_message()} Try 'zoo --help'.", _BAD_INPUT)
-        except (ValueError, KeyError, OSError, ArithmeticError) as error:
+        except (ValueError, KeyError, OSError, ArithmeticError, ImportError) as error:
             if "--traceback" in given:
                 traceback.print_exc()
             message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)

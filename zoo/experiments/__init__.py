@@ -1,0 +1,1 @@
+"""Reproductions of the papers' experiments; the command ``zoo reproduce`` runs them."""

@@ -346,13 +346,15 @@ def _on_coefficients(model, data):
     return Flat(**model.to_spec()["fields"]).build(data)
 
 
-def test_new_task_follows_the_extended_prior():
-    # The joint law of (eta, eta_new) must be that of T + 1 tasks under IW(nu + 1, I) (Dawid's delta kept).
+@pytest.mark.parametrize("correlation", [None, 0.7])
+def test_new_task_follows_the_extended_prior(correlation):
+    # The joint law of (eta, eta_new) must be that of T + 1 tasks under IW(nu + 1, Psi) (Dawid's delta kept).
     # Null: both samples come from one law; three Kolmogorov-Smirnov tests at 1e-5.
     rng = np.random.default_rng(5)
     T, D, S = 3, 2, 20_000
     omega = stats.invwishart(D + 1, np.eye(D)).rvs(S, random_state=rng)
-    R = stats.invwishart(T + 2, np.eye(T + 1)).rvs(S, random_state=rng)
+    Psi = np.eye(T + 1) if correlation is None else 0.3 * np.eye(T + 1) + 0.7
+    R = stats.invwishart(T + 2, Psi).rvs(S, random_state=rng)
     white = rng.standard_normal((S, D, T + 1))
     eta = np.linalg.cholesky(omega) @ white @ np.swapaxes(np.linalg.cholesky(R), 1, 2)
     import xarray as xr
@@ -363,7 +365,7 @@ def test_new_task_follows_the_extended_prior():
             "feature_cov": (("chain", "draw", "feature", "feature_bis"), omega[None]),
         }
     )
-    new = zoo.MaxMargin().new_task(posterior, ["new"], rng)["coefficients"][0, :, :, 0]
+    new = zoo.MaxMargin(task_scale=correlation).new_task(posterior, ["new"], rng)["coefficients"][0, :, :, 0]
     for statistic in (
         lambda e: np.log(np.abs(e[:, 0])),
         lambda e: np.abs(e[:, 0]) / (np.abs(e[:, 0]) + np.abs(eta[:, 0, 0])),
@@ -427,6 +429,8 @@ BAD_FIELDS = [
     ({"feature_nu": -2.0}, "feature_nu"),
     ({"C": "learnt"}, "C"),
     ({"task_scale": [[1.0, 2.0], [2.0, 1.0]]}, "task_scale is not positive definite"),
+    ({"task_scale": 1.0}, "task_scale is 1.0"),
+    ({"feature_scale": "wide"}, "feature_scale is 'wide'"),
     ({"class_weight": "even"}, "class_weight"),
     ({"class_weight": (1.0, 2.0, 3.0)}, "class_weight"),
     ({"class_weight": {2: 1.0}}, "labels of class_weight"),

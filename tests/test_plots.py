@@ -90,6 +90,16 @@ class TestTaskCorrelation:
         with pytest.raises(ValueError, match="order: 'size'"):
             plots.task_correlation(fit, order="size")
 
+    def test_some_tasks(self, fit):
+        names = [str(name) for name in fit.data.task_names[:2]]
+        axes = plots.task_correlation(fit, order="data", tasks=names[::-1]).axes[0]
+        assert [label.get_text() for label in axes.get_xticklabels()] == names[::-1]
+        cov = fit.posterior["task_cov"].to_numpy()
+        expected = np.mean(cov[..., 0, 1] / np.sqrt(cov[..., 0, 0] * cov[..., 1, 1]))
+        assert np.isclose(axes.get_images()[0].get_array()[0, 1], expected)
+        with pytest.raises(ValueError, match="tasks: 'nobody'"):
+            plots.task_correlation(fit, tasks=["nobody"])
+
     def test_draws_into_a_panel(self, fit):
         figure, (left, right) = plt.subplots(1, 2)
         assert plots.task_correlation(fit, ax=left) is figure

@@ -161,6 +161,7 @@ _LABEL_MODELS = {
 }
 _SCHOOL_MODELS = {
     **_BAYESIAN,
+    "related": _Model("BM-MTL (Ω, R), related tasks", "MaxMargin", {"task_scale": 0.8}),
     "learned": _Model("BM-MTL (Ω, R), C learned", "MaxMargin", {"C": "learned"}),
     "stl": _Model("STL", yardstick=SeparateLinear("squared")),
     "pooled": _Model("ridge, pooled", yardstick=PooledLinear("squared")),

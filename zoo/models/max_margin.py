@@ -60,8 +60,9 @@ class MaxMargin(MaxMarginBase):
     feature_nu, task_nu : float, optional
         Degrees of freedom of the inverse-Wishart priors, above D - 1 and T - 1; default D + 1 and T + 1. The
         paper does not give them.
-    feature_scale, task_scale : array_like, optional
-        Their scale matrices, the paper's Psi_1 (D, D) and Psi_2 (T, T); default the identity, as in the paper.
+    feature_scale, task_scale : float or array_like, optional
+        Their scale matrices, the paper's Psi_1 (D, D) and Psi_2 (T, T); default the identity, as in the paper. A number
+        is a correlation: ``task_scale=0.8`` expects tasks to resemble each other, and a new task to resemble them.
 
     References
     ----------
@@ -109,10 +110,10 @@ class MaxMargin(MaxMarginBase):
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Coefficients of unseen tasks under the prior's extension by one task, whose mean is zero.
+        """Coefficients of unseen tasks under the prior's extension by one task.
 
-        The paper's prior has no population mean, so an unseen task is predicted at the mean of standardized data,
-        with wide intervals.
+        Their mean is zero unless ``task_scale`` is a correlation: the paper's prior has no population mean, so an
+        unseen task is predicted at the mean of standardized data, with wide intervals.
         """
         self._require_new_task(MaxMargin.priors)
         eta = posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()

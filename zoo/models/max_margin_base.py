@@ -56,8 +56,17 @@ class MaxMarginBase(ModelFactory):
         self._freeze_covariance(f"{which}_cov", _WORDS)
         if getattr(self, f"{which}_nu") is not None:
             positive(getattr(self, f"{which}_nu"), f"{which}_nu")
-        if getattr(self, f"{which}_scale") is not None:
-            matrix = covariance(getattr(self, f"{which}_scale"), f"{which}_scale")
+        scale = getattr(self, f"{which}_scale")
+        if scale is None:
+            return
+        if np.ndim(scale) == 0:
+            if not isinstance(scale, int | float | np.number) or not 0 <= scale < 1:
+                raise ValueError(
+                    f"{which}_scale is {scale!r}. Give a correlation, at least 0 and below 1, or a matrix."
+                )
+            object.__setattr__(self, f"{which}_scale", float(scale))
+        else:
+            matrix = covariance(scale, f"{which}_scale")
             rows = tuple(tuple(float(v) for v in row) for row in matrix)
             object.__setattr__(self, f"{which}_scale", rows)
 
@@ -119,7 +128,7 @@ class MaxMarginBase(ModelFactory):
     def _require_fitting_prior(self, which: str, size: int) -> None:
         for field in (f"{which}_cov", f"{which}_scale"):
             value = getattr(self, field)
-            if value is not None and not isinstance(value, str) and len(value) != size:
+            if isinstance(value, tuple) and len(value) != size:
                 raise ValueError(
                     f"{field} is {len(value)} x {len(value)}, but the data have {size} {which}s. "
                     f"Give a {size} x {size} matrix."
@@ -168,6 +177,8 @@ class MaxMarginBase(ModelFactory):
     def _prior(self, which: str, size: int) -> CovariancePrior:
         """The covariance's prior, as the engine takes it."""
         scale = getattr(self, f"{which}_scale")
+        if isinstance(scale, float):
+            scale = _exchangeable(scale, size)
         return CovariancePrior(
             nu=self._nu(which, size),
             scale=None if scale is None else np.array(scale),
@@ -193,12 +204,15 @@ class MaxMarginBase(ModelFactory):
     ) -> np.ndarray:
         r"""Coefficients of unseen tasks under the prior's extension by one task.
 
-        With Dawid's parametrisation of the inverse-Wishart (delta = nu - T + 1 kept) and a scale extended by a task
-        that is unrelated a priori, of the average scale psi, the extended covariance has
-        :math:`R_{22 \cdot 1} = s \sim IG((\nu_R + 1)/2, \psi/2)` and
-        :math:`R_{11}^{-1} R_{12} = b \sim N(0, s \Psi^{-1})` independent of :math:`R_{11}`, so that
-        :math:`\eta_{new} \sim N(\eta b, s\, \Omega)`. Its mean is zero: the paper's prior has no
-        population mean, so an unseen task is predicted at the mean of standardized data, with wide intervals.
+        With Dawid's parametrisation of the inverse-Wishart (delta = nu - T + 1 kept) and the scale extended by one
+        task to blocks :math:`\Psi, \psi_{12}, \psi_{22}`, the extended covariance has
+        :math:`R_{22 \cdot 1} = s \sim IG((\nu_R + 1)/2, \psi_{22 \cdot 1}/2)` and
+        :math:`R_{11}^{-1} R_{12} = b \sim N(\Psi^{-1} \psi_{12}, s \Psi^{-1})` independent of :math:`R_{11}`, so that
+        :math:`\eta_{new} \sim N(\eta b, s\, \Omega)`.
+
+        A correlation for ``task_scale`` extends to the new task, whose mean is then near the average task's. Without
+        one, :math:`\psi_{12} = 0` and :math:`\psi_{22}` is the average scale: the mean is zero. The paper's prior has
+        no population mean, so such a task is predicted at the mean of standardized data, with wide intervals.
 
         Parameters
         ----------
@@ -219,11 +233,19 @@ class MaxMarginBase(ModelFactory):
         if self.task_cov == "learned":
             prior = self._prior("task", T)
             matrix = np.eye(T) if prior.scale is None else prior.scale
-            scale = 0.5 * np.mean(np.diag(matrix)) / rng.gamma((prior.nu + 1.0) / 2.0, size=shape)[..., None]
+            correlation = self.task_scale if isinstance(self.task_scale, float) else 0.0
+            towards = np.linalg.solve(matrix, np.full(T, correlation))
+            own_scale = np.mean(np.diag(matrix)) - correlation * towards.sum()
+            scale = 0.5 * own_scale / rng.gamma((prior.nu + 1.0) / 2.0, size=shape)[..., None]
             root = np.linalg.cholesky(np.linalg.inv(matrix))
-            shared = np.sqrt(scale) * (rng.standard_normal((*shape, T)) @ root.T)
+            shared = towards + np.sqrt(scale) * (rng.standard_normal((*shape, T)) @ root.T)
             own = np.sqrt(scale) * own + np.einsum("cdft,cdnt->cdnf", eta, shared)
         return np.swapaxes(own, 2, 3)
+
+
+def _exchangeable(correlation: float, size: int) -> np.ndarray:
+    """Unit variances and one correlation."""
+    return (1.0 - correlation) * np.eye(size) + correlation
 
 
 def last_draws(fit: Fit, data: MultiTaskData) -> list[dict[str, np.ndarray]]:

@@ -67,8 +67,8 @@ class NonparametricMaxMargin(MaxMarginBase):
         R (T, T): under an inverse-Wishart prior, the identity, or a given matrix.
     task_nu : float, optional
         Degrees of freedom of that prior, above T - 1; default T + 1. The paper does not give them.
-    task_scale : (T, T) array_like, optional
-        Its scale Psi; default the identity, as in the paper.
+    task_scale : float or (T, T) array_like, optional
+        Its scale Psi; default the identity, as in the paper. A number is a correlation between tasks.
     K_max : int
         Columns of Z. Give more than alpha, and more than you expect to have a one, which may be more than D.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,11 @@ _DRAWS_AT_A_TIME = 100
 
 
 def task_correlation(
-    fit: Fit, order: str = "cluster", ax: Axes | None = None, figsize: tuple[float, float] | None = None
+    fit: Fit,
+    order: str = "cluster",
+    tasks: Sequence[str] | None = None,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> Figure:
     """Posterior mean of the correlation between tasks, as a heat map.
 
@@ -32,6 +37,8 @@ def task_correlation(
     fit : Fit
     order : {"cluster", "data"}
         Tasks by average-linkage clustering, so that groups show as blocks, or as in the data.
+    tasks : sequence of str, optional
+        Tasks to show; default: all.
     ax : matplotlib Axes, optional
         Panel to draw into.
     figsize : (float, float), optional
@@ -44,7 +51,7 @@ def task_correlation(
     Raises
     ------
     ValueError
-        The posterior has no ``task_cov``.
+        The posterior has no ``task_cov``, or not one of ``tasks``.
     """
     one_of(order, ("cluster", "data"), "order")
     posterior = fit.idata["posterior"]
@@ -53,9 +60,13 @@ def task_correlation(
             f"fit has no 'task_cov' in its posterior ({fit.factory!r}). "
             'Fit a model that learns one, for instance zoo.MaxMargin(task_cov="learned").'
         )
-    correlation = _mean_correlation(posterior["task_cov"].to_numpy())
+    known = [str(name) for name in posterior["task"].to_numpy()]
+    for name in tasks or ():
+        one_of(name, known, "tasks")
+    shown = np.arange(len(known)) if tasks is None else np.array([known.index(name) for name in tasks])
+    correlation = _mean_correlation(posterior["task_cov"].to_numpy()[:, :, shown[:, None], shown])
     places = _clustered(correlation) if order == "cluster" else np.arange(len(correlation))
-    names = [str(posterior["task"].to_numpy()[i]) for i in places]
+    names = [known[i] for i in shown[places]]
     few = len(names) <= 40
     side = 3.0 + 0.22 * len(names) if few else min(2.0 + 0.09 * len(names), 40.0)
     axes = panel(ax, figsize or (side + 1.0, side))

@@ -37,6 +37,7 @@ FREE = {
     "GeneralisedInverseGaussian": lambda C: zd.GeneralisedInverseGaussian("x", 1.0, C),
     "GeneralisedInverseGaussian, b = 0": lambda C: zd.GeneralisedInverseGaussian("x", C, 0.0),
     "EpsilonInsensitivePseudoLikelihood": lambda C: zd.EpsilonInsensitivePseudoLikelihood("x", C, 1.0),
+    "NormalisedEpsilonInsensitive": lambda C: zd.NormalisedEpsilonInsensitive("x", 0.5, C),
 }
 OBSERVED = {
     "HingePseudoLikelihood": lambda C: zd.HingePseudoLikelihood("x", C, observed=[1, -1]),
@@ -91,6 +92,7 @@ VARIABLES = [
     zd.GeneralisedInverseGaussian.dist([1.0, 2.0], 1.0),
     zd.NormalisedHinge.dist([0.0, 0.1]),
     zd.EpsilonInsensitivePseudoLikelihood.dist([1.0, 2.0]),
+    zd.NormalisedEpsilonInsensitive.dist([1.0, 2.0]),
 ]
 
 

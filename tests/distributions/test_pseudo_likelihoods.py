@@ -15,6 +15,7 @@ from zoo.distributions import (
     EpsilonInsensitivePseudoLikelihood,
     GeneralisedInverseGaussian,
     HingePseudoLikelihood,
+    NormalisedEpsilonInsensitive,
     NormalisedHinge,
     epsilon_insensitive_lambda_omega,
     hinge_lambda,
@@ -41,6 +42,20 @@ def test_pseudo_logp():
     np.testing.assert_allclose(
         EpsilonInsensitive(C=C, epsilon=0.4).log_density(F, responses), ours, rtol=1e-14
     )
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.4])
+def test_normalised_epsilon_insensitive_is_a_density(epsilon):
+    variable = NormalisedEpsilonInsensitive.dist(0.3, C, epsilon)
+    grid = np.linspace(-15, 15, 60_001)
+    density = np.exp(pm.logp(variable, grid).eval())
+    assert integrate.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
+    if epsilon == 0.0:
+        np.testing.assert_allclose(density, stats.laplace(0.3, 1 / (2 * C)).pdf(grid), rtol=1e-10)
+    draws = pm.draw(NormalisedEpsilonInsensitive.dist(0.3, C, epsilon, size=20_000), random_seed=1)
+    cdf = integrate.cumulative_trapezoid(density, grid, initial=0.0)
+    # Null: the draws have this density; Kolmogorov-Smirnov at 1e-5.
+    assert stats.kstest(draws, lambda x: np.interp(x, grid, cdf)).pvalue > 1e-5
 
 
 def test_normalised_hinge_is_a_distribution():

@@ -33,6 +33,7 @@ def _data(loss: str, n_tasks: int = 3, n_features: int = 2, n_rows: int = 8) -> 
 LOSSES = ["hinge", "epsilon_insensitive"]
 
 
+@pytest.mark.statistical  # the default tests compare a model with everything switched on
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gibbs_agrees_with_nuts(loss):
     data, model = _data(loss), zoo.MaxMargin(loss=loss, C=0.8, epsilon=0.1)

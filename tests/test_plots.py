@@ -174,7 +174,7 @@ class TestCoefficientForest:
 class TestTraceRank:
     def test_log_determinants_by_chain(self, fit):
         figure = plots.trace_rank(fit)
-        assert len(figure.axes) == 4
+        assert len(figure.axes) == 6  # the third is the scale that the covariances share
         assert figure.axes[0].get_title() == "log|feature_cov|"
         assert figure.axes[3].get_title() == "ranks of log|task_cov|"
         assert len(figure.axes[0].get_lines()) == 2

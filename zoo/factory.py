@@ -64,6 +64,10 @@ class ModelFactory:
         Property with the :class:`~zoo.likelihoods.base.Likelihood` that checks y and predicts.
     ``new_task(posterior, names, rng)``
         Posterior draws for tasks that were not in the data.
+    ``prepare(data)``
+        The data as they are fitted, where a field sets the weights of rows.
+    ``default_method(data)``
+        The method that ``fit`` takes if none is named.
 
     ``data`` in the hooks is a :class:`~zoo.model_data.ModelData`: the rows as PyMC data, so that the same hook
     serves new rows. A subclass that overrides ``priors``, ``latent``, ``likelihood`` or ``observation`` keeps

@@ -141,6 +141,7 @@ class _Model(NamedTuple):
     fields: Mapping[str, Any] = {}
     yardstick: Yardstick | None = None
     grid: str = "linear_grid"  # the yardstick's grid for labels, a field of Settings
+    choices: Mapping[str, Sequence[Any]] = {}  # what is chosen by cross-validation, where it is not C alone
 
 
 _BAYESIAN = {
@@ -153,6 +154,11 @@ _BAYESIAN = {
 _LABEL_MODELS = {
     **_BAYESIAN,
     "balanced": _Model("BM-MTL (Ω, R), balanced", "MaxMargin", {"class_weight": "balanced"}),
+    "weighted": _Model(
+        "BM-MTL (Ω, R), class weight chosen",
+        "MaxMargin",
+        choices={"class_weight": [(1.0, w) for w in (1.0, 1.5, 2.5, 4.0)], "C": (0.03, 0.1, 0.3, 1.0)},
+    ),
     "lr": _Model("LR", yardstick=SeparateLinear("logistic")),
     "svm": _Model("linear SVM", yardstick=SeparateLinear("squared hinge")),
     "lr-pooled": _Model("LR, pooled", yardstick=PooledLinear("logistic")),
@@ -260,7 +266,7 @@ def _score(data: str, split: int, model: str, **settings: Any) -> dict[str, Any]
         return _score_yardstick(row, train, test, folds, chosen)
     factory = _factory(row, school)
     with _of_rare_labels():
-        factory = _with_C(factory, folds, train, chosen, split)
+        factory = _with_C(factory, folds, train, chosen, split, row.choices)
         fit = _fit(factory, train, chosen.school_draws if school else chosen.draws, chosen.tune, split)
         result: dict[str, Any] = {"C": factory.C}  # type: ignore[attr-defined]
         if factory.C == "learned":  # type: ignore[attr-defined]
@@ -314,8 +320,9 @@ def _with_C(
     train: MultiTaskData,
     settings: Settings,
     seed: int,
+    choices: Mapping[str, Sequence[Any]] | None = None,
 ) -> ModelFactory:
-    """The factory with C chosen by cross-validation, unless C is learned."""
+    """The factory with C (or ``choices``) chosen by cross-validation, unless C is learned."""
     if factory.C == "learned":  # type: ignore[attr-defined]
         return factory
     labels = factory.observation.labels
@@ -323,7 +330,7 @@ def _with_C(
     return select(
         factory,
         train,
-        {"C": sorted(grid)},
+        dict(choices or {"C": sorted(grid)}),
         cv=folds,
         method="gibbs",
         draws=settings.cv_draws if labels else settings.school_cv_draws,

@@ -42,8 +42,8 @@ class MaxMarginBase(ModelFactory):
 
     def __post_init__(self) -> None:
         one_of(self.loss, ("hinge", "epsilon_insensitive"), "loss")
-        if isinstance(self.C, str):
-            one_of(self.C, ("learned",), "C")
+        if isinstance(self.C, str) and self.C != "learned":
+            raise ValueError(f'C is {self.C!r}. Give a number above 0, or "learned".')
         # Their checks of C, margin and epsilon hold whatever the loss.
         C = None if isinstance(self.C, str) else self.C
         Hinge(C=C, margin=self.margin)

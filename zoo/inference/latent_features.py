@@ -74,7 +74,7 @@ class LatentFeatureKernel(MatrixNormalKernel):
         """Coefficients, task covariance, alpha, Z with its largest columns first, and their number."""
         draw = self.raw(state)
         Z = state["Z"]
-        padded = np.zeros((len(Z), max(self.least_columns, Z.shape[1])), dtype=np.int8)
+        padded = np.zeros((len(Z), max(self.least_columns, Z.shape[1])), dtype=np.int64)
         padded[:, : Z.shape[1]] = Z[:, np.argsort(-Z.sum(axis=0), kind="stable")]
         draw["Z"] = padded
         draw["n_latent"] = np.array(Z.shape[1])

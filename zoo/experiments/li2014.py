@@ -568,7 +568,7 @@ def _panels(panels: list[tuple[pd.DataFrame, str, str]]) -> Figure:
         _curves_of_models(ax, frame, column)
         ax.set_title(title, fontsize=10)
         if title.endswith("explained variance %"):
-            ax.set_ylim(bottom=0.0)  # the first sweeps lie hundreds below
+            ax.set_ylim(0.0, 1.1 * frame[column].max())  # the first sweeps lie hundreds below
         ax.set_xlabel("sweeps")
     axes[0, -1].legend(frameon=False, fontsize=8)
     return figure

@@ -121,7 +121,7 @@ class MatrixNormalGibbs(BlockedStep):
             white = solve_triangular(factor, white, lower=True).T  # twice: L_f^-1 eta L_t^-T
         moved[self._names["_coefficients"]] = white
         if "C" in self._names:
-            moved[self._names["C"]] = np.log(values["C"])
+            moved[self._names["C"]] = np.asarray(np.log(values["C"]))
         return moved
 
 

@@ -168,9 +168,8 @@ class ModelFactory:
 
     def assemble(self, data: MultiTaskData, y: np.ndarray) -> tuple[pm.Model, Any]:
         """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
-        with pm.Model(
-            coords=self.coords(data), model=None
-        ) as model:  # no part of a model on the context stack
+        # With model=None it is no part of a model that is on the context stack.
+        with pm.Model(coords=self.coords(data), model=None) as model:
             view = ModelData.in_model(data, y)
             priors = self.priors(view)
             if not isinstance(priors, dict):

@@ -28,22 +28,10 @@ def sample_nuts(
     ``nuts`` holds sampler options such as ``target_accept``. Random numbers are seeded, but compiled gradients
     may differ in the last bit between machines and between a cold and a warm compilation cache.
     """
-    if isinstance(random_seed, np.random.SeedSequence):
-        random_seed = int(random_seed.generate_state(1)[0])
-    tree = pm.sample(
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        cores=cores,
-        random_seed=random_seed,
-        nuts_sampler="nutpie",
-        progressbar=progress,
-        quiet=not progress,
-        compute_convergence_checks=False,
-        model=model,
-        nuts=nuts or {},
-    )
-    return _reported(tree)
+    return _sample(
+        model, draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed, progress=progress,
+        nuts=nuts, nuts_sampler="nutpie",
+    )  # fmt: skip
 
 
 def sample_with_steps(
@@ -64,23 +52,26 @@ def sample_with_steps(
     Chains run one after another unless ``cores`` is above 1: then in processes, which are started anew, so
     that a script needs ``if __name__ == "__main__":`` around its code.
     """
+    return _sample(
+        model, draws=draws, tune=tune, chains=chains, cores=cores or 1, random_seed=random_seed, progress=progress,
+        nuts=nuts, nuts_sampler="pymc", step=steps, initvals=initvals,
+        mp_ctx="forkserver",  # a fork of a process with threads may hang
+    )  # fmt: skip
+
+
+def _sample(
+    model: pm.Model, *, random_seed: Any, progress: bool, nuts: dict[str, Any] | None, **options: Any
+) -> tuple[xr.Dataset, xr.Dataset]:
     if isinstance(random_seed, np.random.SeedSequence):
         random_seed = int(random_seed.generate_state(1)[0])
     tree = pm.sample(
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        cores=cores or 1,
-        mp_ctx="forkserver",  # a fork of a process with threads may hang
         random_seed=random_seed,
-        step=steps,
-        initvals=initvals,
-        nuts_sampler="pymc",
-        nuts=nuts or {},
         progressbar=progress,
         quiet=not progress,
         compute_convergence_checks=False,
         model=model,
+        nuts=nuts or {},
+        **options,
     )
     return _reported(tree)
 

@@ -13,12 +13,11 @@ from zoo.checks import one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.factory import Method, Run, UnsupportedMethodError
 from zoo.fit import Fit
-from zoo.inference.chains import run_chains
 from zoo.inference.matrix_normal import MatrixNormalKernel
 from zoo.inference.matrix_normal_step import BLOCK, MatrixNormalGibbs
 from zoo.inference.nuts import sample_with_steps
 from zoo.model_data import ModelData
-from zoo.models.max_margin_base import MaxMarginBase, last_draws
+from zoo.models.max_margin_base import MaxMarginBase, run_kernel
 
 __all__ = ["MaxMargin"]
 
@@ -153,8 +152,7 @@ class MaxMargin(MaxMarginBase):
         kernel = self.kernel(
             data, y, group_moves=group_moves and not paper_scaling, paper_scaling=paper_scaling
         )
-        starts = None if start is None else last_draws(start, data)
-        return run_chains(kernel, cores=cores, thin=thin, threads=threads, starts=starts, **run._asdict())
+        return run_kernel(kernel, data, run, start, cores=cores, threads=threads, thin=thin)
 
     def step(self, data: MultiTaskData, model: pm.Model | None = None, sweeps: int = 1) -> MatrixNormalGibbs:
         """A step method that claims coefficients and covariances, for ``pm.sample`` on a model with more in it.

@@ -13,14 +13,15 @@ import pytensor.tensor as pt
 from zoo.checks import covariance, one_of, positive
 from zoo.data import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
-from zoo.factory import ModelFactory, UnsupportedMethodError
+from zoo.factory import ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
-from zoo.inference.matrix_normal import CovariancePrior
+from zoo.inference.chains import run_chains
+from zoo.inference.matrix_normal import CovariancePrior, MatrixNormalKernel
 from zoo.likelihoods.base import Likelihood, encode_labels
 from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
 from zoo.likelihoods.hinge import Hinge
 
-__all__ = ["MaxMarginBase", "last_draws"]
+__all__ = ["MaxMarginBase", "run_kernel"]
 
 _WORDS = ("learned", "identity")
 
@@ -248,7 +249,15 @@ def _exchangeable(correlation: float, size: int) -> np.ndarray:
     return (1.0 - correlation) * np.eye(size) + correlation
 
 
-def last_draws(fit: Fit, data: MultiTaskData) -> list[dict[str, np.ndarray]]:
+def run_kernel(
+    kernel: MatrixNormalKernel, data: MultiTaskData, run: Run, start: Fit | None, **options: Any
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Chains of a kernel, from dispersed starts or from the last draws of another fit."""
+    starts = None if start is None else _last_draws(start, data)
+    return run_chains(kernel, starts=starts, **options, **run._asdict())
+
+
+def _last_draws(fit: Fit, data: MultiTaskData) -> list[dict[str, np.ndarray]]:
     """Last draw of each chain of a fit of the same tasks and features, as starting values."""
     if fit.data.task_names != data.task_names or fit.data.feature_names != data.feature_names:
         raise ValueError("start is a fit of other tasks or features. Give one with the same names.")

@@ -17,12 +17,11 @@ from zoo.distributions.matrix_normal import MatrixNormal
 from zoo.factory import Method, Run
 from zoo.fit import Fit
 from zoo.inference.buffet_step import IndianBuffetGibbs
-from zoo.inference.chains import run_chains
 from zoo.inference.latent_features import LatentFeatureKernel
 from zoo.inference.matrix_normal import CovariancePrior
 from zoo.inference.nuts import sample_nuts, sample_with_steps
 from zoo.model_data import ModelData
-from zoo.models.max_margin_base import MaxMarginBase, last_draws
+from zoo.models.max_margin_base import MaxMarginBase, run_kernel
 
 __all__ = ["NonparametricMaxMargin"]
 
@@ -173,8 +172,7 @@ class NonparametricMaxMargin(MaxMarginBase):
             alpha_prior=self.alpha_prior,
             least_columns=self.K_max,
         )
-        starts = None if start is None else last_draws(start, data)
-        return run_chains(kernel, cores=cores, thin=thin, threads=threads, starts=starts, **run._asdict())
+        return run_kernel(kernel, data, run, start, cores=cores, threads=threads, thin=thin)
 
     def _fit_nuts(
         self,

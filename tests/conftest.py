@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# One thread for linear algebra: the suite itself runs in parallel, and small matrices lose by more. Before NumPy loads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import matplotlib
 import pytest
 

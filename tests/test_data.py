@@ -309,7 +309,7 @@ def test_weights_are_saved_with_a_fit(weight, tmp_path):
     data = MultiTaskData.from_arrays(X, Y, TASK, weight=weight)
     factory = PooledTasks()
     posterior = xr.Dataset({"coefficients": (("chain", "draw", "feature"), np.zeros((1, 2, 2)))})
-    tree = to_datatree(factory, data, data.y, posterior, xr.Dataset(), "exact", None)
+    tree = to_datatree(factory, data, data, data.y, posterior, xr.Dataset(), "exact", None)
     assert ("weight" in tree["constant_data"]) == (weight is not None)
     Fit(factory=factory, data=data, idata=tree, method="exact").save(tmp_path / "fit.nc")
     back = zoo.load(tmp_path / "fit.nc").data.weight

@@ -6,12 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo import datasets, diagnostics, distributions, likelihoods, ops, plots, testing
+    from zoo import datasets, diagnostics, distributions, kernels, likelihoods, ops, plots, testing
     from zoo.data import MultiTaskData
     from zoo.factory import ModelFactory
     from zoo.fit import Fit
     from zoo.models.baselines import IndependentTasks, PooledTasks
     from zoo.models.max_margin import MaxMargin
+    from zoo.models.niw import NIWLinear
+    from zoo.models.niw_gp import NIWGaussianProcess
     from zoo.models.nonparametric_max_margin import NonparametricMaxMargin
     from zoo.registry import list_models
     from zoo.selection import Selection, select
@@ -25,12 +27,15 @@ __all__ = [
     "MaxMargin",
     "ModelFactory",
     "MultiTaskData",
+    "NIWGaussianProcess",
+    "NIWLinear",
     "NonparametricMaxMargin",
     "PooledTasks",
     "Selection",
     "datasets",
     "diagnostics",
     "distributions",
+    "kernels",
     "likelihoods",
     "list_models",
     "load",
@@ -47,6 +52,8 @@ _HOMES = {
     "MaxMargin": "zoo.models.max_margin",
     "ModelFactory": "zoo.factory",
     "MultiTaskData": "zoo.data",
+    "NIWGaussianProcess": "zoo.models.niw_gp",
+    "NIWLinear": "zoo.models.niw",
     "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
     "PooledTasks": "zoo.models.baselines",
     "Selection": "zoo.selection",

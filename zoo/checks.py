@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 __all__ = [
     "covariance",
     "finite_matrix",
+    "finite_sparse",
     "finite_vector",
+    "is_sparse",
     "names",
     "one_of",
     "positive",
@@ -82,6 +87,40 @@ def finite_matrix(
         name = repr(column_names[column]) if column_names is not None else str(column)
         raise ValueError(
             f"{argument} is {matrix[row, column]} in row {row}, column {name}. Drop the row or impute the value."
+        )
+    return matrix
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether ``values`` is a sparse matrix or array of SciPy."""
+    # What scipy.sparse.issparse answers, without importing it for everyone.
+    return hasattr(values, "tocsr")
+
+
+def finite_sparse(values: Any, argument: str, column_names: Sequence[str] | None) -> csr_matrix:
+    """``values`` as an (n, m) float64 csr_matrix of its own, finite, in canonical form and without stored zeros."""
+    from scipy.sparse import csr_matrix
+
+    if values.ndim != 2:
+        raise ValueError(
+            f"{argument} has {values.ndim} dimension(s), shape {values.shape}. Give a 2-D matrix."
+        )
+    if 0 in values.shape:
+        raise ValueError(f"{argument} is empty, shape {values.shape}. Give at least one row and one column.")
+    if values.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{argument} holds values of type {values.dtype}. Give a sparse matrix of real numbers."
+        )
+    matrix = csr_matrix(values, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    if len(bad):
+        row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
+        column = int(matrix.indices[bad[0]])
+        name = repr(column_names[column]) if column_names is not None else str(column)
+        raise ValueError(
+            f"{argument} is {matrix.data[bad[0]]} in row {row}, column {name}. Drop the row or impute the value."
         )
     return matrix
 

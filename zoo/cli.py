@@ -27,6 +27,7 @@ _INTERRUPTED = 130
 _INTERCEPT = "intercept"
 _TASK_ATTRIBUTE = "zoo_task_column"
 _SHOWN_ROWS = 10
+_PAPERS = ("li2014", "yu2005")
 # typer carries its own copy of click in some versions: its exceptions are found through typer's names.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -198,18 +199,30 @@ def report(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="li2014: Li, Zhu & Chen, ICML 2014.")],
-    table: Annotated[list[int] | None, typer.Option(help="2, 3 or 4; repeatable.")] = None,
-    figure: Annotated[list[int] | None, typer.Option(help="2 or 3; repeatable.")] = None,
+    paper: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAPER",
+            help="li2014: Li, Zhu & Chen, ICML 2014. yu2005: Yu, Tresp & Schwaighofer, ICML 2005.",
+        ),
+    ],
+    table: Annotated[list[int] | None, typer.Option(help="li2014: 2, 3 or 4. yu2005: 1. Repeatable.")] = None,
+    figure: Annotated[
+        list[int] | None, typer.Option(help="li2014: 2 or 3. yu2005: 1 or 2. Repeatable.")
+    ] = None,
     splits: Annotated[
-        int | None, typer.Option(min=1, help="Splits of each set. Default: 5, and 10 of School.")
+        int | None, typer.Option(min=1, help="li2014: splits of each set. Default: 5, and 10 of School.")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="yu2005: random repeats of table 1. Default: 10.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
-    cv: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation that chooses C.")] = 3,
+    cv: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 3,
     sets: Annotated[
-        str | None, typer.Option(help="Of emotions, CAL500, scene, yeast, School; comma-separated.")
+        str | None,
+        typer.Option(help="li2014: of emotions, CAL500, scene, yeast, School; comma-separated."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes: the small sets, few draws.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes: small sets, few draws.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for tables, pictures and finished jobs.")] = Path(
         "results"
     ),
@@ -218,22 +231,20 @@ def reproduce(
 
     Without --table and --figure all of them. Jobs that the folder holds already are not run again.
     """
-    from zoo.checks import one_of
-    from zoo.experiments import li2014
-
-    one_of(paper, ["li2014"], "paper")
+    experiments = _experiments(paper)
     everything = not table and not figure
+    given = {"splits": splits, "repeats": repeats, "sets": _split(sets)}
+    options = _options_of(experiments.reproduce, paper, given)
     try:
-        outcome = li2014.reproduce(
+        outcome = experiments.reproduce(
             out,
-            tables=li2014.TABLES if everything else table or (),
-            figures=li2014.FIGURES if everything else figure or (),
-            sets=_split(sets),
-            splits=splits,
+            tables=experiments.TABLES if everything else table or (),
+            figures=experiments.FIGURES if everything else figure or (),
             cv=cv,
             n_jobs=jobs,
             quick=quick,
             console=_console(),
+            **options,
         )
     except KeyboardInterrupt:
         raise _Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
@@ -246,6 +257,31 @@ def reproduce(
 
 class _Interrupted(Exception):
     """Ctrl-C in a command that keeps what is done; typer would turn KeyboardInterrupt into a bare exit code."""
+
+
+def _experiments(paper: str) -> Any:
+    """The module of a paper's experiments: it has TABLES, FIGURES and ``reproduce``."""
+    from importlib import import_module
+
+    from zoo.checks import one_of
+
+    one_of(paper, _PAPERS, "paper")
+    return import_module(f"zoo.experiments.{paper}")
+
+
+def _options_of(function: Any, paper: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given; one that the function does not take is refused."""
+    from inspect import signature
+
+    taken = signature(function).parameters
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if name not in taken:
+            others = [f"--{known}" for known in given if known in taken]
+            raise ValueError(
+                f"--{name} says nothing about {paper}, which takes {' and '.join(others)}. Leave it out."
+            )
+    return options
 
 
 def _console() -> Console:

@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from zoo.checks import finite_matrix, finite_vector, names, one_of, task_codes, whole_number
+from zoo.checks import (
+    finite_matrix,
+    finite_sparse,
+    finite_vector,
+    is_sparse,
+    names,
+    one_of,
+    task_codes,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
+    from scipy.sparse import csr_matrix
 
 __all__ = ["MultiTaskData", "Transform"]
 
@@ -64,7 +74,8 @@ class MultiTaskData:
     Parameters
     ----------
     inputs : (n, D) float64
-        The distinct feature rows. Multi-label data share one input among many tasks: it is stored once.
+        The distinct feature rows. Multi-label data share one input among many tasks: it is stored once. A
+        scipy.sparse.csr_matrix where the features were handed in sparse; they are never made dense here.
     row : (N,) int
         Position in ``inputs`` of each observation.
     y : (N,) float64
@@ -81,7 +92,7 @@ class MultiTaskData:
         Weight of each observation in the likelihood, finite and above 0: its log density counts that many times.
     """
 
-    inputs: np.ndarray
+    inputs: np.ndarray | csr_matrix
     row: np.ndarray
     y: np.ndarray
     task: np.ndarray
@@ -108,8 +119,8 @@ class MultiTaskData:
 
         Parameters
         ----------
-        X : (N, D) array_like of float
-            Features, one row an observation.
+        X : (N, D) array_like of float, or scipy.sparse matrix
+            Features, one row an observation. Sparse ones stay sparse, for the models that take them.
         y : (N,) array_like of float, int or bool
             Responses or labels.
         task : (N,) array_like, optional
@@ -130,18 +141,19 @@ class MultiTaskData:
         """
         if feature_names is None and isinstance(X, pd.DataFrame):
             feature_names = [str(c) for c in X.columns]
-        inputs = finite_matrix(X, "X", feature_names)
-        y_ = finite_vector(y, "y", len(inputs))
-        codes, task_labels = task_codes(task, len(inputs), task_names)
+        inputs = _features(X, feature_names)
+        n_rows = inputs.shape[0]
+        y_ = finite_vector(y, "y", n_rows)
+        codes, task_labels = task_codes(task, n_rows, task_names)
         return cls(
             inputs=inputs,
-            row=np.arange(len(inputs)),
+            row=np.arange(n_rows),
             y=y_,
             task=codes,
             task_names=names(task_labels, "task_names"),
             feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
-            t=None if t is None else _task_variable(t, len(inputs)),
-            weight=None if weight is None else _weights(weight, len(inputs)),
+            t=None if t is None else _task_variable(t, n_rows),
+            weight=None if weight is None else _weights(weight, n_rows),
         )
 
     @classmethod
@@ -212,8 +224,8 @@ class MultiTaskData:
 
         Parameters
         ----------
-        X : (n, D) array_like of float
-            Inputs, stored once whatever the number of tasks.
+        X : (n, D) array_like of float, or scipy.sparse matrix
+            Inputs, stored once whatever the number of tasks. Sparse ones stay sparse, for the models that take them.
         Y : (n, T) array_like of float, int or bool
             Responses or labels; NaN marks a missing one.
         task_names, feature_names : sequence of str, optional
@@ -231,10 +243,10 @@ class MultiTaskData:
             task_names = [str(c) for c in Y.columns]
         if feature_names is None and isinstance(X, pd.DataFrame):
             feature_names = [str(c) for c in X.columns]
-        inputs = finite_matrix(X, "X", feature_names)
+        inputs = _features(X, feature_names)
         Y_ = finite_matrix(Y, "Y", task_names, allow_missing=True)
-        if len(Y_) != len(inputs):
-            raise ValueError(f"Y has {len(Y_)} rows and X has {len(inputs)}. Give both the same rows.")
+        if len(Y_) != inputs.shape[0]:
+            raise ValueError(f"Y has {len(Y_)} rows and X has {inputs.shape[0]}. Give both the same rows.")
         labels = names(task_names, "task_names", Y_.shape[1], prefix="task ")
         observed = ~np.isnan(Y_)
         if not observed.any(axis=0).all():
@@ -286,8 +298,8 @@ class MultiTaskData:
     # ---------------------------------------------------------------- views
 
     @property
-    def X(self) -> np.ndarray:
-        """Features of each observation, (N, D)."""
+    def X(self) -> np.ndarray | csr_matrix:
+        """Features of each observation, (N, D); a csr_matrix where ``inputs`` is one."""
         if self.shares_inputs:
             return self.inputs[self.row]
         return self.inputs
@@ -295,7 +307,17 @@ class MultiTaskData:
     @property
     def shares_inputs(self) -> bool:
         """Whether several observations (of different tasks) point to one row of ``inputs``."""
-        return len(self.inputs) != len(self.row) or not np.array_equal(self.row, np.arange(len(self.row)))
+        return self.n_inputs != len(self.row) or not np.array_equal(self.row, np.arange(len(self.row)))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``inputs`` is a scipy.sparse.csr_matrix."""
+        return is_sparse(self.inputs)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of rows of ``inputs``, ``n``."""
+        return self.inputs.shape[0]
 
     @property
     def n_tasks(self) -> int:
@@ -321,18 +343,20 @@ class MultiTaskData:
         sizes = self.task_sizes
         low, high = sizes.min(), sizes.max()
         rows = f"{low} rows each" if low == high else f"{low}-{high} rows each"
+        sparse = "sparse " if self.is_sparse else ""
         scaled = ", standardized" if self.transform is not None else ""
         return (
             f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
-            f"{self.n_features} features{scaled})"
+            f"{self.n_features} {sparse}features{scaled})"
         )
 
     def to_frame(self) -> pd.DataFrame:
         """The data as a table: features, ``task`` and ``y``, on the model's scale, and ``weight`` if there is one.
 
         ``MultiTaskData.from_frame(frame, y="y", task="task", weight="weight")`` reads it; without its argument
-        ``weight`` that column would be a feature.
+        ``weight`` that column would be a feature. Sparse features are refused.
         """
+        self._refuse_sparse("a table of it")
         frame = pd.DataFrame(self.X, columns=list(self.feature_names))
         for column in ("task", "y", *(() if self.weight is None else ("weight",))):
             if column in self.feature_names:
@@ -377,7 +401,7 @@ class MultiTaskData:
             raise ValueError(f"test_size is {test_size}. Give a fraction between 0 and 1.")
         rng = np.random.default_rng(random_seed)
         if self.shares_inputs:
-            chosen = rng.permutation(len(self.inputs))[: round(test_size * len(self.inputs))]
+            chosen = rng.permutation(self.n_inputs)[: round(test_size * self.n_inputs)]
             test = np.isin(self.row, chosen)
         else:
             test = np.zeros(self.n_rows, dtype=bool)
@@ -433,8 +457,8 @@ class MultiTaskData:
     def _folds_of_inputs(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Fold in which each row of ``inputs`` is held out, (n_inputs,); -1 for never."""
         row, task = np.divmod(np.unique(self.row * self.n_tasks + self.task), self.n_tasks)
-        tasks_of = np.split(task, np.searchsorted(row, np.arange(1, len(self.inputs))))
-        n_inputs = np.bincount(task, minlength=self.n_tasks)
+        tasks_of = np.split(task, np.searchsorted(row, np.arange(1, self.n_inputs)))
+        n_inputs = np.bincount(task, minlength=self.n_tasks)  # of each task
         alone = np.unique(row[n_inputs[task] == 1])
         movable = np.setdiff1d(row, alone)
         _require_enough(len(movable), n, "inputs")
@@ -457,7 +481,7 @@ class MultiTaskData:
         ``only[l]`` is the one fold that holds all inputs of task ``l`` dealt so far, -1 before the first, and -2
         once they are in several places, of which the training set of every fold has one.
         """
-        fold = np.full(len(self.inputs), -1)
+        fold = np.full(self.n_inputs, -1)
         size = np.zeros(n, dtype=np.int64)
         only = np.full(self.n_tasks, -1)
         left = n_inputs.copy()
@@ -497,10 +521,11 @@ class MultiTaskData:
 
         Constant columns, an intercept among them, are left as they are. ``y=None`` scales the response
         unless it holds labels (two values). Predictions of a fit come back on the user's scale. Weights do not
-        count in the means and standard deviations.
+        count in the means and standard deviations. Sparse features are refused.
         """
         if self.transform is not None:
             raise ValueError("the data are standardized already. Use them as they are.")
+        self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
         X = self.X
         mean, scale = X.mean(axis=0), X.std(axis=0)
         constant = scale <= 1e-12 * np.maximum(1.0, np.abs(mean))
@@ -530,7 +555,7 @@ class MultiTaskData:
             )
         return replace(
             self,
-            inputs=np.column_stack([self.inputs, np.ones(len(self.inputs))]),
+            inputs=_with_ones(self.inputs),
             feature_names=(*self.feature_names, name),
             transform=transform,
         )
@@ -539,22 +564,36 @@ class MultiTaskData:
         """The response on the user's scale, (N,)."""
         return self.y if self.transform is None else self.transform.restore_y(self.y)
 
-    def original_X(self) -> np.ndarray:
-        """The features on the user's scale, (N, D)."""
+    def original_X(self) -> np.ndarray | csr_matrix:
+        """The features on the user's scale, (N, D); a csr_matrix where ``inputs`` is one."""
         if self.transform is None:
             return self.X
         return self.X * self.transform.x_scale + self.transform.x_mean
+
+    def _refuse_sparse(self, result: str, otherwise: str = "") -> None:
+        if self.is_sparse:
+            raise ValueError(
+                f"X is sparse, and {result} would be dense. Make the data from X.toarray(), "
+                f"if that fits into memory{otherwise}."
+            )
 
     def rows_by_task(self) -> list[np.ndarray]:
         """Positions of each task's observations, in task order."""
         order = np.argsort(self.task, kind="stable")
         return np.split(order, np.cumsum(self.task_sizes.to_numpy())[:-1])
 
-    def require_rows_in_every_task(self) -> None:
-        """Raise where a task has no row: its coefficients could not be learned from it."""
+    def require_rows_in_every_task(self, only_warn: bool = False) -> None:
+        """Raise, or warn, where a task has no row: its coefficients could not be learned from it."""
         sizes = self.task_sizes
         if (sizes == 0).any():
             empty = sizes.index[int(np.flatnonzero(sizes.to_numpy() == 0)[0])]
+            if only_warn:
+                warnings.warn(
+                    f"task {empty!r} has no rows. It is predicted from the population of the others.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+                return
             raise ValueError(
                 f"task {empty!r} has no rows. Leave it out with data.select_tasks(...), "
                 "and predict it as a new task."
@@ -577,6 +616,19 @@ class MultiTaskData:
                 UserWarning,
                 stacklevel=3,
             )
+
+
+def _features(X: Any, feature_names: Sequence[str] | None) -> np.ndarray | csr_matrix:
+    return (finite_sparse if is_sparse(X) else finite_matrix)(X, "X", feature_names)
+
+
+def _with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
+    ones = np.ones((inputs.shape[0], 1))
+    if not is_sparse(inputs):
+        return np.column_stack([inputs, ones])
+    from scipy.sparse import csr_matrix, hstack
+
+    return hstack([inputs, csr_matrix(ones)], format="csr")
 
 
 def _task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:

@@ -29,10 +29,11 @@ class UnsupportedMethodError(ValueError):
 
 
 class Method(NamedTuple):
-    """An inference method: its name and what it computes."""
+    """An inference method: its name, what it computes, and whether that is a point instead of draws."""
 
     name: str
     computes: str
+    point: bool = False
 
 
 class Run(NamedTuple):
@@ -64,8 +65,8 @@ class ModelFactory:
         Property with the :class:`~zoo.likelihoods.base.Likelihood` that checks y and predicts.
     ``new_task(posterior, names, rng)``
         Posterior draws for tasks that were not in the data.
-    ``prepare(data)``
-        The data as they are fitted, where a field sets the weights of rows.
+    ``prepare(data, train)``
+        The data as the model sees them, where a field sets the weights of rows or makes features of them.
     ``default_method(data)``
         The method that ``fit`` takes if none is named.
 
@@ -79,6 +80,15 @@ class ModelFactory:
 
     constraints: ClassVar[dict[str, str]] = {}
     """Constraint of each derived variable, for the requirements table."""
+
+    extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Dims of what a method reports beside the variables of the model."""
+
+    sparse_inputs: ClassVar[bool] = False
+    """Whether the features may be a sparse matrix."""
+
+    allows_empty_tasks: ClassVar[bool] = False
+    """Whether a task may be without rows: it is then warned of, and predicted from the population."""
 
     # ---------------------------------------------------------------- hooks
 
@@ -129,6 +139,31 @@ class ModelFactory:
             )
         return {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
 
+    def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
+        """Draws (chain, draw, ...) of the variables that predictions need; here the posterior.
+
+        For methods whose posterior is a point, and for variables that only new rows need.
+        """
+        return fit.posterior
+
+    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
+        """What :meth:`Fit.condition` does."""
+        raise UnsupportedMethodError(
+            f"{type(self).__name__} cannot take up a new task without a new fit. "
+            "Fit all tasks together, or predict it with new_task=True."
+        )
+
+    def learned_kernel(self, fit: Fit, combine: bool = True) -> Any:
+        """What :meth:`Fit.learned_kernel` does."""
+        raise UnsupportedMethodError(
+            f"{type(self).__name__} learns no kernel. Use NIWGaussianProcess or NIWLinear."
+        )
+
+    def learned_kernel_draws(self, fit: Fit, X: Any, combine: bool = True) -> xr.DataArray:
+        """What :meth:`Fit.learned_kernel_draws` does."""
+        self.learned_kernel(fit, combine)
+        raise UnsupportedMethodError(f"{type(self).__name__} has no draws of its kernel.")
+
     # ---------------------------------------------------------------- building
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
@@ -138,16 +173,29 @@ class ModelFactory:
             raise TypeError(
                 f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
             )
-        data.require_rows_in_every_task()
+        data.require_rows_in_every_task(only_warn=self.allows_empty_tasks)
         if data.weight is not None and not self.observation.weights:
             raise ValueError(
                 f"weight is given, but the likelihood of {type(self).__name__} knows no weights of rows. "
                 "Make the data without weight."
             )
+        if data.is_sparse and not self.sparse_inputs:
+            raise ValueError(
+                f"X is a sparse matrix, and {type(self).__name__} needs a dense one. "
+                "Make the data from X.toarray(), or use a model of kernels (NIWGaussianProcess)."
+            )
         return self.observation.encode(data)
 
-    def prepare(self, data: MultiTaskData) -> MultiTaskData:
-        """The data as they are fitted; here as they are. For fields that set the weights of rows."""
+    def prepare(self, data: MultiTaskData, train: MultiTaskData | None = None) -> MultiTaskData:
+        """The data as the model sees them; here as they are.
+
+        Parameters
+        ----------
+        data : MultiTaskData
+            The data to fit, or rows to predict.
+        train : MultiTaskData, optional
+            Where ``data`` are rows to predict: the data that were fitted.
+        """
         return data
 
     def _require_fields(self) -> None:
@@ -202,7 +250,7 @@ class ModelFactory:
         from dataclasses import replace
 
         coded = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
-        model, _ = self.assemble(replace(data, y=coded), coded)
+        model, _ = self.assemble(self.prepare(replace(data, y=coded), data), coded)
         wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]
         values = pm.draw([model[name] for name in [*wanted, "y"]], random_seed=random_seed)
         dims = model.named_vars_to_dims
@@ -259,6 +307,9 @@ class ModelFactory:
             )
         return method
 
+    def _check_method(self, method: str) -> None:
+        """Raise where a method of this factory cannot do with its fields."""
+
     def fit(
         self,
         data: MultiTaskData,
@@ -300,6 +351,7 @@ class ModelFactory:
             raise UnsupportedMethodError(
                 f"method {name!r} cannot write a checkpoint yet. Leave `checkpoint` out and save the fit."
             )
+        self._check_method(name)
         engine = getattr(self, f"_fit_{name}")
         options = [p for p in inspect.signature(engine).parameters if p not in ("data", "y", "run")]
         for option in method_options:
@@ -310,8 +362,9 @@ class ModelFactory:
             negative, positive = label_values(data.y)
             if negative == 0.0:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
-        posterior, stats = engine(self.prepare(data), y, run, **method_options)
-        idata = to_datatree(self, data, y, posterior, stats, name, random_seed)
+        prepared = self.prepare(data)
+        posterior, stats = engine(prepared, y, run, **method_options)
+        idata = to_datatree(self, data, prepared, y, posterior, stats, name, random_seed)
         return Fit(factory=self, data=data, idata=idata, method=name)
 
     def _fit_nuts(

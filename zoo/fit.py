@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,33 @@ class Fit:
         Groups ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``; ArviZ reads it.
     method : str
         The inference method that made the draws.
+    conditioned : tuple of str
+        Tasks that :meth:`condition` added: the population was learned without them.
     """
 
     factory: ModelFactory
     data: MultiTaskData
     idata: xr.DataTree
     method: str
+    conditioned: tuple[str, ...] = ()
+
+    @property
+    def population_data(self) -> MultiTaskData:
+        """The data that the population was learned from: without the tasks of :meth:`condition`."""
+        if not self.conditioned:
+            return self.data
+        data, n_tasks = self.data, self.data.n_tasks - len(self.conditioned)
+        old = data.task < n_tasks
+        # Rows of new tasks came last, each with an input of its own; inputs without rows stay.
+        return replace(
+            data,
+            inputs=data.inputs[: data.inputs.shape[0] - int(np.sum(~old))],
+            row=data.row[old],
+            y=data.y[old],
+            task=data.task[old],
+            task_names=data.task_names[:n_tasks],
+            t=None if data.t is None else data.t[old],
+        )
 
     @property
     def posterior(self) -> xr.Dataset:
@@ -127,8 +148,8 @@ class Fit:
         f, y = self._draws(rows, posterior, rng)
         if self.factory.observation.labels:
             y = self._user_labels(y)
-        sizes = self.idata["posterior"].sizes
-        shape = (sizes["chain"], sizes["draw"], rows.n_rows)
+        chains, draws = next(iter(posterior.values())).shape[:2]
+        shape = (chains, draws, rows.n_rows)
         return xr.Dataset(
             {
                 "f": (("chain", "draw", "obs"), f.reshape(shape)),
@@ -141,7 +162,8 @@ class Fit:
     ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
         rng = np.random.default_rng(random_seed)
         labels, features, t_values = read_rows(X, task, t, self.data, new_task)
-        posterior = {str(name): values.to_numpy() for name, values in self.posterior.items()}
+        draws = self.factory.predictive_posterior(self, rng)
+        posterior = {str(name): values.to_numpy() for name, values in draws.items()}
         known = self.data.task_names
         unknown = sorted(set(labels) - set(known))
         if unknown and not new_task:
@@ -157,18 +179,19 @@ class Fit:
                     "Predict known and new tasks in two calls."
                 )
             known = tuple(unknown)
-            posterior = self.factory.new_task(self.posterior, list(known), rng)
+            posterior = self.factory.new_task(draws, list(known), rng)
         position = {name: i for i, name in enumerate(known)}
+        n_rows = features.shape[0]
         rows = MultiTaskData(
             inputs=features if self.data.transform is None else self.data.transform.apply_x(features),
-            row=np.arange(len(features)),
-            y=np.ones(len(features)),
+            row=np.arange(n_rows),
+            y=np.ones(n_rows),
             task=np.array([position[label] for label in labels], dtype=np.int64),
             task_names=known,
             feature_names=self.data.feature_names,
             t=t_values,
         )
-        return rows, posterior, rng
+        return self.factory.prepare(rows, self.population_data), posterior, rng
 
     def _draws(
         self, rows: MultiTaskData, posterior: dict[str, np.ndarray], rng: np.random.Generator
@@ -222,7 +245,8 @@ class Fit:
 
         posterior = {str(name): values.to_numpy() for name, values in self.posterior.items()}
         y = self.factory.validate(self.data)
-        values = pointwise_log_likelihood(self.factory, self.factory.prepare(self.data), y, posterior)
+        train = self.population_data if self.conditioned else None
+        values = pointwise_log_likelihood(self.factory, self.factory.prepare(self.data, train), y, posterior)
         sizes = self.posterior.sizes
         coords = {
             "chain": self.posterior["chain"],
@@ -232,6 +256,63 @@ class Fit:
         variable = (("chain", "draw", "obs"), values.reshape(sizes["chain"], sizes["draw"], -1))
         self.idata["log_likelihood"] = xr.Dataset({"y": variable}, coords=coords)
         return self.idata
+
+    # ---------------------------------------------------------------- new tasks, learned kernel
+
+    def condition(self, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
+        """The fit with new tasks of which a few labels are known, without fitting the population again.
+
+        Parameters
+        ----------
+        task_data : MultiTaskData
+            Rows of tasks that are not in the data, with the same features, on the user's scale (or standardized by
+            their own ``standardize``, which is undone).
+        random_seed : int, optional
+
+        Returns
+        -------
+        Fit
+            Its tasks are the old and the new ones; each draw of a new task's coefficients is from their posterior
+            given that draw of the population. The new rows do not change the population.
+
+        Raises
+        ------
+        UnsupportedMethodError
+            The model, or its likelihood, has no such update: fit all tasks together.
+        ValueError
+            A task is in the data already, or the features differ.
+        """
+        return self.factory.condition(self, task_data, random_seed)
+
+    def learned_kernel(self, combine: bool = True) -> Any:
+        """The covariance function of tasks that the fit learned, a :class:`zoo.kernels.LearnedKernel`.
+
+        Its inputs are on the model's scale: standardized where the data were.
+
+        Parameters
+        ----------
+        combine : bool
+            Add the base kernel where the data are silent (yu2005 eq 19); without it eq (18).
+        """
+        return self.factory.learned_kernel(self, combine)
+
+    def learned_kernel_draws(self, X: Any, combine: bool = True) -> xr.DataArray:
+        """Posterior draws of the learned covariance function between inputs, whose mean is :meth:`learned_kernel`.
+
+        Parameters
+        ----------
+        X : (m, D) array_like or sparse matrix
+            Inputs on the model's scale.
+        combine : bool
+            As in :meth:`learned_kernel`. Of a full-Bayes fit it adds, for each draw, the expectation of what the
+            inputs of the fit leave open of the base kernel.
+
+        Returns
+        -------
+        xarray.DataArray
+            Dims ``chain, draw, point, point_bis``.
+        """
+        return self.factory.learned_kernel_draws(self, X, combine)
 
     # ---------------------------------------------------------------- files
 

@@ -47,7 +47,7 @@ class ModelData:
         """Register the data in the PyMC model on the context stack."""
         shared = data.shares_inputs
         if shared:
-            pm.modelcontext(None).add_coord("input_row", np.arange(len(data.inputs)))
+            pm.modelcontext(None).add_coord("input_row", np.arange(data.n_inputs))
         return cls(
             source=data,
             inputs=pm.Data("X", data.inputs, dims=("input_row" if shared else "obs", "feature")),

@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from zoo.checks import finite_matrix
+from zoo.checks import finite_matrix, finite_sparse, is_sparse
 from zoo.data import MultiTaskData
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 __all__ = ["read_rows"]
 
 
 def read_rows(
     X: Any, task: Any, t: Any, data: MultiTaskData, new_task: bool
-) -> tuple[list[str], np.ndarray, np.ndarray | None]:
-    """Task label of each row, features on the user's scale, and t."""
+) -> tuple[list[str], np.ndarray | csr_matrix, np.ndarray | None]:
+    """Task label of each row, features on the user's scale (a csr_matrix as those of ``data``), and t."""
     if isinstance(X, MultiTaskData):
         if task is not None:
             raise ValueError("task is given twice: X is MultiTaskData and brings its tasks. Leave task out.")
         if X.feature_names != data.feature_names:
             raise ValueError("X has other feature_names than the fitted data. Use the same features.")
         labels = [X.task_names[code] for code in X.task]
-        return labels, X.original_X(), X.t if t is None else np.asarray(t, dtype=np.float64)
+        features = _as_fitted(X.original_X(), data)
+        return labels, features, X.t if t is None else np.asarray(t, dtype=np.float64)
     if isinstance(X, pd.DataFrame):
-        missing = [name for name in data.feature_names if name not in map(str, X.columns)]
+        columns = {str(c) for c in X.columns}
+        missing = [name for name in data.feature_names if name not in columns]
         if missing:
             raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
         X = X.rename(columns=str)[list(data.feature_names)]
-    features = finite_matrix(X, "X", data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None)
+    known = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
+    features = _as_fitted((finite_sparse if is_sparse(X) else finite_matrix)(X, "X", known), data)
+    n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
         raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
     if (t is None) != (data.t is None):
         raise ValueError("t must be given exactly where the fitted data have a continuous task variable.")
-    t_values = None if t is None else finite_matrix(np.reshape(t, (len(features), -1)), "t", None)
+    t_values = None if t is None else finite_matrix(np.reshape(t, (n_rows, -1)), "t", None)
     if task is None and new_task:
         task = "new task"
-    return _task_labels(task, len(features), data.task_names), features, t_values
+    return _task_labels(task, n_rows, data.task_names), features, t_values
+
+
+def _as_fitted(features: np.ndarray | csr_matrix, data: MultiTaskData) -> np.ndarray | csr_matrix:
+    """The features as a csr_matrix where the fitted data are sparse; sparse ones are refused where these are dense."""
+    if data.is_sparse:
+        return features if is_sparse(features) else finite_sparse(features, "X", data.feature_names)
+    if is_sparse(features):
+        raise ValueError("X is sparse, but the fitted data are dense. Give X.toarray().")
+    return features
 
 
 def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:

@@ -14,6 +14,8 @@ __all__ = ["FACTORIES", "get_factory", "list_models"]
 FACTORIES = {
     "MaxMargin": "zoo.models.max_margin",
     "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
+    "NIWLinear": "zoo.models.niw",
+    "NIWGaussianProcess": "zoo.models.niw_gp",
     "IndependentTasks": "zoo.models.baselines",
     "PooledTasks": "zoo.models.baselines",
 }

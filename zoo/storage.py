@@ -28,26 +28,28 @@ _ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
 def to_datatree(
     factory: ModelFactory,
     data: MultiTaskData,
+    prepared: MultiTaskData,
     y: np.ndarray,
     posterior: Any,
     stats: Any,
     method: str,
     random_seed: Any,
 ) -> xr.DataTree:
-    """The DataTree of a fit; ``posterior`` and ``stats`` are Datasets or dicts of (chain, draw, ...) arrays."""
+    """The DataTree of a fit; ``posterior`` and ``stats`` are Datasets or dicts of (chain, draw, ...) arrays.
+
+    ``prepared`` are the data as the model sees them.
+    """
     import zoo
 
-    coords = {k: list(v) for k, v in factory.coords(data).items()}
+    coords = {k: list(v) for k, v in factory.coords(prepared).items()}
     if not isinstance(posterior, xr.Dataset):
-        model, _ = factory.assemble(data, y)
-        dims = model.named_vars_to_dims
+        model, _ = factory.assemble(prepared, y)
+        dims = {**factory.extra_dims, **model.named_vars_to_dims}
         posterior = _dataset(posterior, {name: dims.get(name, ()) for name in posterior}, coords)
+    if not isinstance(stats, xr.Dataset):
         stats = _dataset(stats, {name: () for name in stats}, {})
     shared = data.shares_inputs
-    constant = {
-        "X": (("input_row" if shared else "obs", "feature"), data.inputs),
-        "task_index": ("obs", data.task),
-    }
+    constant = {**_inputs_to_variables(data), "task_index": ("obs", data.task)}
     if shared:
         constant["row"] = ("obs", data.row)
     if data.t is not None:
@@ -60,15 +62,38 @@ def to_datatree(
         "sampling_method": method,
         "random_seed": "None" if random_seed is None else str(random_seed),
     }
-    names_only = {k: coords[k] for k in ("task", "feature", "obs")}
+    names_only = {
+        "task": list(data.task_names), "feature": list(data.feature_names), "obs": np.arange(data.n_rows)
+    }  # fmt: skip
     return xr.DataTree.from_dict(
         {
             "posterior": posterior.assign_attrs(attrs),
             "sample_stats": stats.assign_attrs(attrs),
-            "observed_data": xr.Dataset({"y": ("obs", data.y)}, coords={"obs": coords["obs"]}),
+            "observed_data": xr.Dataset({"y": ("obs", data.y)}, coords={"obs": names_only["obs"]}),
             "constant_data": xr.Dataset(constant, coords=names_only),
         }
     )
+
+
+def _inputs_to_variables(data: MultiTaskData) -> dict[str, Any]:
+    """The distinct feature rows as ``X``, or as the three parts of a csr_matrix, whose dims are their own."""
+    inputs: Any = data.inputs
+    if not data.is_sparse:
+        return {"X": (("input_row" if data.shares_inputs else "obs", "feature"), inputs)}
+    return {
+        "X_data": ("X_nonzero", inputs.data),
+        "X_indices": ("X_nonzero", inputs.indices),
+        "X_indptr": ("X_pointer", inputs.indptr),
+    }
+
+
+def _inputs_from_variables(constant: Any) -> Any:
+    if "X" in constant:
+        return constant["X"].to_numpy()
+    from scipy.sparse import csr_matrix
+
+    data, indices, indptr = (constant[f"X_{part}"].to_numpy() for part in ("data", "indices", "indptr"))
+    return csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, constant.sizes["feature"]))
 
 
 def _dataset(values: dict[str, np.ndarray], dims: dict[str, Any], coords: dict[str, Any]) -> xr.Dataset:
@@ -104,6 +129,7 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
         zoo_spec=json.dumps(fit.factory.to_spec()),
         zoo_method=fit.method,
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
+        zoo_conditioned=json.dumps(fit.conditioned),
     )
     with staged_file(path) as temporary:
         tree.to_netcdf(temporary, engine="h5netcdf")
@@ -169,9 +195,10 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         )
     method = tree.attrs["zoo_method"]
     data = _data_from_tree(tree, _json_attribute(tree, "zoo_transform", source))
+    conditioned = tuple(json.loads(tree.attrs.pop("zoo_conditioned", "[]")))
     for name in _ATTRIBUTES:
         del tree.attrs[name]
-    return Fit(factory=cls.from_spec(spec), data=data, idata=tree, method=method)
+    return Fit(factory=cls.from_spec(spec), data=data, idata=tree, method=method, conditioned=conditioned)
 
 
 def _json_attribute(tree: xr.DataTree, name: str, source: Path) -> Any:
@@ -183,7 +210,7 @@ def _json_attribute(tree: xr.DataTree, name: str, source: Path) -> Any:
 
 def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTaskData:
     constant = tree["constant_data"]
-    inputs = constant["X"].to_numpy()
+    inputs = _inputs_from_variables(constant)
     transform = None
     if saved is not None:
         transform = Transform(
@@ -191,7 +218,7 @@ def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTas
         )
     data = MultiTaskData(
         inputs=inputs,
-        row=constant["row"].to_numpy() if "row" in constant else np.arange(len(inputs)),
+        row=constant["row"].to_numpy() if "row" in constant else np.arange(inputs.shape[0]),
         y=tree["observed_data"]["y"].to_numpy(),
         task=constant["task_index"].to_numpy(),
         task_names=names([str(v) for v in constant["task"].to_numpy()], "task"),

@@ -59,16 +59,20 @@ class _Store:
 
     def put(self, values: dict[str, Any], row: int, draw: int, chain: int) -> None:
         for name, value in values.items():
-            if not np.all(np.isfinite(value)):
+            new = np.asarray(value)
+            if not np.isfinite(new).all():
                 raise FloatingPointError(
                     f"chain {chain} drew a value of {name} that is not finite, at draw {draw}. "
                     "Check the data for extreme scales: data.standardize() helps."
                 )
-            new = np.asarray(value)
             with self._lock:
                 array = self.arrays.get(name)
                 if array is None:
                     array = np.zeros((*self._shape, *new.shape), dtype=np.result_type(new, np.int8))
+                    self.arrays[name] = array
+                if array.shape[2:] == new.shape:
+                    array[row, draw] = new
+                    continue
                 self.arrays[name] = array = _padded(array, (*self._shape, *new.shape))
                 place: tuple[Any, ...] = (row, draw, *(slice(n) for n in new.shape))
                 array[place] = new

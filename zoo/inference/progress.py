@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["ChainProgress"]
+__all__ = ["ChainProgress", "ClimbProgress"]
 
 _SECONDS_BETWEEN_DIAGNOSTICS = 2.0
 _SECONDS_BETWEEN_UPDATES = 0.1
@@ -90,3 +90,28 @@ class ChainProgress:
             return ""
         text = f"ESS {min(ess):.0f}"
         return text + (f", R-hat {max(rhat):.3f}" if rhat else "")
+
+
+class ClimbProgress:
+    """A rich line that follows an objective; a context manager whose ``report`` is called with each value."""
+
+    def __init__(self, total: int, shown: bool = True):
+        self._bar = Progress(
+            TextColumn("EM"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("iterations, penalised log-likelihood {task.fields[value]}"),
+            disable=not shown,
+        )
+        self._task = self._bar.add_task("", total=total, value="")
+
+    def __enter__(self) -> ClimbProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._bar.stop()
+
+    def report(self, iteration: int, value: float) -> None:
+        """The objective after this many evaluations."""
+        self._bar.update(self._task, completed=iteration, value=f"{value:.4f}")

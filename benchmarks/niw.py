@@ -1,0 +1,158 @@
+"""Gibbs sampling of the normal-inverse-Wishart hierarchy against R's bayesm, on the same data and prior, in one run.
+
+    python benchmarks/niw.py [--draws 2000] [--large]
+
+``rhierLinearModel`` of bayesm (Rossi, Allenby & McCulloch 2005; Debian's r-cran-bayesm) samples the same posterior:
+its Delta is the population's mean, its V_beta the covariance, its tau_i the noise variances. Both run in one thread.
+Printed: milliseconds an iteration (warm, compilation and reading of data left out), effective draws a second of the
+coefficients, and how far the posterior means of all coefficients are apart in Monte-Carlo errors: the root mean square
+should be near 1. Without R the rows of bayesm are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from arviz_stats.base import array_stats
+from threadpoolctl import threadpool_limits
+
+import zoo
+from zoo.inference.chains import run_chains
+
+SHAPES = [(139, 110, 28), (100, 20, 5), (1000, 20, 5)]
+PI, DELTA, NOISE = 0.01, 4.0, (1.5, 1.5)
+_WARM_UP = 200
+
+_R = """
+suppressMessages(library(bayesm))
+d <- commandArgs(TRUE)
+n <- as.integer(scan(file.path(d[1], "shape.txt"), quiet = TRUE))
+X <- matrix(readBin(file.path(d[1], "X.bin"), "double", n[1] * n[2] * n[3]), ncol = n[3], byrow = TRUE)
+y <- readBin(file.path(d[1], "y.bin"), "double", n[1] * n[2])
+p <- scan(file.path(d[1], "prior.txt"), quiet = TRUE)
+reg <- lapply(seq_len(n[1]), function(t) {
+  rows <- ((t - 1) * n[2] + 1):(t * n[2]); list(y = y[rows], X = X[rows, , drop = FALSE]) })
+Z <- matrix(1, n[1], 1)
+prior <- list(Deltabar = matrix(0, 1, n[3]), A = matrix(p[1]), nu.e = p[3], ssq = rep(p[4], n[1]), nu = p[2],
+              V = diag(n[3]))
+R <- as.integer(d[2])
+run <- function() rhierLinearModel(Data = list(regdata = reg, Z = Z), Prior = prior,
+                                   Mcmc = list(R = R, keep = 1, nprint = 0))
+invisible(capture.output(seconds <- system.time(out <- run())["elapsed"]))
+writeBin(as.vector(out$betadraw), file.path(d[1], "draws.bin"))
+cat(seconds)
+"""
+
+
+def simulate(T: int, n: int, D: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of T tasks with n rows each; the first column is an intercept."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(T * n, D))
+    X[:, 0] = 1.0
+    task = np.repeat(np.arange(T), n)
+    w = rng.normal(size=D) + 0.5 * rng.normal(size=(T, D))
+    return X, (X * w[task]).sum(axis=1) + rng.normal(size=T * n), task
+
+
+def run_zoo(
+    X: np.ndarray, y: np.ndarray, task: np.ndarray, draws: int, moves: bool
+) -> tuple[float, np.ndarray]:
+    """Seconds a sweep, and draws (draw, D, T) of the coefficients."""
+    data = zoo.MultiTaskData.from_arrays(X, y, task, task_names=[f"t{i}" for i in range(task.max() + 1)])
+    model = zoo.NIWLinear(pi=PI, delta=DELTA, noise="task", noise_prior=NOISE)
+    kernel = model.kernel(model.prepare(data), model.validate(data), group_moves=moves)
+    options = {"tune": 0, "chains": 1, "cores": 1, "threads": 1, "progress": False}
+    run_chains(kernel, draws=2, random_seed=0, **options)  # compiles
+    start = time.perf_counter()
+    posterior, _ = run_chains(kernel, draws=draws, random_seed=1, **options)
+    return (time.perf_counter() - start) / draws, posterior["coefficients"][0]
+
+
+def run_bayesm(X: np.ndarray, y: np.ndarray, task: np.ndarray, draws: int) -> tuple[float, np.ndarray] | None:
+    """The same of bayesm; None where there is no R with it."""
+    if shutil.which("Rscript") is None:
+        return None
+    T, D = int(task.max()) + 1, X.shape[1]
+    n = len(y) // T
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        X.tofile(place / "X.bin")
+        y.tofile(place / "y.bin")
+        (place / "shape.txt").write_text(f"{T} {n} {D}\n")
+        # bayesm's noise: nu.e ssq / chi^2(nu.e), the inverse gamma of shape nu.e / 2 and rate nu.e ssq / 2.
+        shape, rate = NOISE
+        (place / "prior.txt").write_text(f"{PI} {DELTA + D - 1} {2 * shape} {rate / shape}\n")
+        (place / "run.R").write_text(_R)
+        one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            ["Rscript", str(place / "run.R"), folder, str(draws)],
+            env={**os.environ, **one_thread},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            print(f"bayesm did not run: {done.stderr.strip()[-200:]}")
+            return None
+        values = np.fromfile(place / "draws.bin").reshape(draws, D, T)  # R: (T, D, draw), first index fastest
+    return float(done.stdout.split()[-1]) / draws, values
+
+
+def summary(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, Monte-Carlo error and effective sample size of each column of (draw, D, T) values."""
+    flat = values[_WARM_UP:].reshape(len(values) - _WARM_UP, -1)
+    kept = flat[:, :: max(1, flat.shape[1] // 500)]
+    ess = np.array(
+        [float(array_stats.ess(v[None], chain_axis=0, draw_axis=1, method="mean")) for v in kept.T]
+    )
+    return kept.mean(axis=0), kept.std(axis=0) / np.sqrt(ess), ess
+
+
+def compare(T: int, n: int, D: int, draws: int) -> None:
+    """Print the rows of one shape."""
+    X, y, task = simulate(T, n, D)
+    print(f"\nT = {T}, N_t = {n}, D = {D}, {draws} draws")
+    reference = run_bayesm(X, y, task, draws)
+    rows = [] if reference is None else [("bayesm", *reference)]
+    rows += [
+        ("zoo", *run_zoo(X, y, task, draws, False)),
+        ("zoo, group moves", *run_zoo(X, y, task, draws, True)),
+    ]
+    base_seconds, base = rows[0][1], summary(rows[0][2])
+    for name, seconds, values in rows:
+        mean, error, ess = summary(values)
+        z = (mean - base[0]) / np.hypot(error, base[1])
+        rate = ess / (seconds * len(values))
+        print(
+            f"  {name:18s} {1e3 * seconds:8.3f} ms  {base_seconds / seconds:6.2f}x  "
+            f"ESS/s smallest {rate.min():9.1f} median {np.median(rate):9.1f}"
+            + ("" if name == rows[0][0] else f"  z against {rows[0][0]}: rms {np.sqrt(np.mean(z**2)):.2f}")
+        )
+
+
+def main() -> None:
+    """Run all shapes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument(
+        "--large", action="store_true", help="also T = 10,000, 300 draws, without bayesm's draws"
+    )
+    arguments = parser.parse_args()
+    with threadpool_limits(1):
+        for shape in SHAPES:
+            compare(*shape, arguments.draws)
+        if arguments.large:
+            compare(10_000, 20, 5, 300)
+
+
+if __name__ == "__main__":
+    main()

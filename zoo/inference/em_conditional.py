@@ -1,0 +1,93 @@
+"""Coefficients given the population that :mod:`zoo.inference.em` found: draws and covariances."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from zoo.inference.em_parts import cholesky_factor, sort_rows
+
+__all__ = ["conditional_covariances", "conditional_draws"]
+
+
+def conditional_draws(
+    inputs: np.ndarray,
+    row: np.ndarray,
+    task: np.ndarray,
+    y: np.ndarray,
+    n_tasks: int,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    noise: np.ndarray | float,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draws of the coefficients given the population and the data.
+
+    A task of at least r rows is drawn through the Cholesky factor of its posterior precision; another one by
+    Matheron's rule: a draw of coefficients and noise from the prior, moved by what the data differ from it.
+
+    Parameters
+    ----------
+    inputs : (n, r)
+    row, task, y : (N,)
+        As in :func:`zoo.inference.em.expectation_maximisation`; ``noise`` is one standard deviation or one a task.
+    mean, cov : (r,), (r, r)
+
+    Returns
+    -------
+    (n_draws, r, T)
+    """
+    rows, noises = sort_rows(row, task, y, n_tasks), np.broadcast_to(noise, n_tasks)
+    root = cholesky_factor(cov, "cov")
+    draws = np.empty((n_draws, len(mean), n_tasks))
+    for t in range(n_tasks):
+        index, response = rows.of(t)
+        X, s, z = inputs[index], noises[t], rng.standard_normal((n_draws, len(mean)))
+        if len(index) >= len(mean):
+            A = X @ root / s
+            factor = cholesky_factor(np.eye(len(mean)) + A.T @ A, "the posterior precision of a task")
+            white = solve_triangular(factor, A.T @ (response - X @ mean) / s, lower=True)
+            draws[:, :, t] = (
+                mean + solve_triangular(factor, white[:, None] + z.T, lower=True, trans="T").T @ root.T
+            )
+        else:
+            w = mean + z @ root.T
+            gap = response - w @ X.T - s * rng.standard_normal((n_draws, len(index)))
+            draws[:, :, t] = w + gap @ _gain(X, cov, s)
+    return draws
+
+
+def conditional_covariances(
+    inputs: np.ndarray,
+    row: np.ndarray,
+    task: np.ndarray,
+    n_tasks: int,
+    cov: np.ndarray,
+    noise: np.ndarray | float,
+) -> np.ndarray:
+    """Posterior covariances (T, r, r) of the coefficients given the population, (6)."""
+    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks), np.broadcast_to(noise, n_tasks)
+    root, r = cholesky_factor(cov, "cov"), len(cov)
+    result = np.empty((n_tasks, r, r))
+    for t in range(n_tasks):
+        X, s = inputs[rows.of(t)[0]], noises[t]
+        if len(X) >= r:
+            A = X @ root / s
+            half = solve_triangular(
+                cholesky_factor(np.eye(r) + A.T @ A, "the posterior precision of a task"), root.T, lower=True
+            )
+            result[t] = half.T @ half
+        else:
+            result[t] = cov - (X @ cov).T @ _gain(X, cov, s)
+            result[t] = (result[t] + result[t].T) / 2.0
+    return result
+
+
+def _gain(X: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
+    """(X C X' + s^2 I)^-1 X C."""
+    cross = X @ cov
+    if not len(X):
+        return cross
+    root = cholesky_factor(cross @ X.T + noise**2 * np.eye(len(X)), "K + sigma^2 I of a task")
+    return lapack.dpotrs(root, cross, lower=1)[0]

@@ -1,0 +1,34 @@
+"""Student-t likelihood: real responses with outliers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from zoo.data import MultiTaskData
+from zoo.likelihoods.base import Likelihood
+
+__all__ = ["StudentT"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentT(Likelihood):
+    """Real responses, ``y = f + noise * t`` with ``t`` of ``degrees`` degrees of freedom; the model knows both."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Scale and degrees of freedom."""
+        return ("noise", "degrees")
+
+    def encode(self, data: MultiTaskData) -> np.ndarray:
+        """Y as it is."""
+        return data.y
+
+    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
+        """The likelihood as an observed variable."""
+        return pm.StudentT(
+            "y", nu=parameters["degrees"], mu=f, sigma=parameters["noise"], observed=y, dims="obs"
+        )

@@ -1,0 +1,480 @@
+"""What the normal-inverse-Wishart models of Yu, Tresp & Schwaighofer (2005) share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from zoo.checks import one_of, positive
+from zoo.data import MultiTaskData
+from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
+from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
+from zoo.fit import Fit
+from zoo.inference.chains import run_chains
+from zoo.inference.em import conditional_covariances, conditional_draws, expectation_maximisation
+from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel
+from zoo.inference.progress import ClimbProgress
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.logistic import Logistic
+from zoo.likelihoods.student_t import StudentT
+from zoo.model_data import ModelData
+from zoo.new_rows import read_rows
+from zoo.storage import to_datatree
+
+__all__ = ["NIWBase", "Population"]
+
+# Draws that stand for the conditional posterior of an EM fit in predictions.
+_POINT_DRAWS = 1000
+# EM stops where twenty steps gain less log-likelihood than this, if no tolerance is given.
+_MIN_GAIN = 1e-3
+# Rows a task for each of its coefficients, below which group moves pay (benchmarks/niw.py).
+_FEW_ROWS = 2
+# Numbers in the covariances of all tasks, above which EM leaves them out.
+_MOST_COVARIANCES = 2e7
+
+
+class Population(NamedTuple):
+    """The hierarchy in whitened features: those of the rows (n, r), ``half`` (p, r) that leads out, ``back`` (r, p) in.
+
+    ``w_t = half @ v_t`` with ``v_t ~ N(m, V)`` and ``V ~ IW(delta, I)``.
+    """
+
+    inputs: np.ndarray
+    half: np.ndarray
+    back: np.ndarray
+
+    def enter(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (p,) and covariance (p, p) in whitened features."""
+        return self.back @ mean, self.back @ cov @ self.back.T
+
+
+class KnownRows(NamedTuple):
+    """Rows of tasks as the model sees them, the population at them, and its features with those of the residual."""
+
+    rows: MultiTaskData
+    population: Population
+    inputs: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class NIWBase(ModelFactory):
+    """Fields, hierarchy and engines; see the subclasses."""
+
+    paper: ClassVar[str] = "yu2005"
+    constraints: ClassVar[dict[str, str]] = {"noise": "> 0"}
+    names: ClassVar[tuple[str, str, str]]
+    """What coefficients, their mean and their covariance are called."""
+    dim: ClassVar[str]
+    """The dim of the coefficients."""
+
+    response: str = "normal"
+    pi: float = 1.0
+    delta: float = 3.0
+    tau: float | str = 1.0
+    noise: str = "shared"
+    noise_prior: Any = (1.0, 0.1)
+
+    def __post_init__(self) -> None:
+        one_of(self.response, ("normal", "student_t", "logistic"), "response")
+        one_of(self.noise, ("shared", "task"), "noise")
+        positive(self.pi, "pi")
+        positive(self.delta, "delta")
+        if self.tau != "prior":
+            if isinstance(self.tau, str):
+                raise ValueError(f'tau is {self.tau!r}. Give a number above 0, or "prior".')
+            positive(self.tau, "tau")
+        if self.noise_prior is not None:
+            pair = tuple(self.noise_prior) if np.ndim(self.noise_prior) == 1 else ()
+            if len(pair) != 2:
+                raise ValueError(
+                    f"noise_prior is {self.noise_prior!r}. Give the shape and the rate of an inverse-gamma law, "
+                    "or None for EM without a prior."
+                )
+            for value in pair:
+                positive(value, "noise_prior")
+            object.__setattr__(self, "noise_prior", tuple(float(v) for v in pair))
+
+    @property
+    def observation(self) -> Likelihood:
+        """Gaussian, Student-t or logistic likelihood."""
+        kinds: dict[str, type[Likelihood]] = {"normal": Gaussian, "student_t": StudentT, "logistic": Logistic}
+        return kinds[self.response]()
+
+    # ---------------------------------------------------------------- hooks
+
+    def population(self, data: MultiTaskData) -> Population:
+        """Whitened features of prepared data."""
+        raise NotImplementedError(f"{type(self).__name__} must override `population`.")
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Population and coefficients, all non-centred."""
+        values, mean, cov = self.names
+        half = pt.as_tensor(self.population(data.source).half)
+        model = pm.modelcontext(None)
+        rank = half.type.shape[1]
+        model.add_coords({"basis": range(rank), "basis_bis": range(rank)})
+        chol = self._factor(rank)
+        white_mean = pm.Normal(f"_{mean}", dims="basis")
+        centre = chol @ white_mean / np.sqrt(self.pi)
+        white = pm.Normal(f"_{values}", dims=("basis", "task"))
+        pm.Deterministic(cov, half @ chol @ chol.T @ half.T, dims=(self.dim, f"{self.dim}_bis"))
+        pm.Deterministic(mean, half @ centre, dims=self.dim)
+        result = {
+            values: pm.Deterministic(values, half @ (centre[:, None] + chol @ white), dims=(self.dim, "task"))
+        }
+        if self.response != "logistic":
+            result["noise"] = self._noise(("task",) if self.noise == "task" else ())
+        if self.response == "student_t":
+            # Juarez & Steel (2010): little mass at Cauchy tails, much between heavy and normal ones.
+            result["degrees"] = pm.Gamma("degrees", 2.0, 0.1)
+        return result
+
+    def _noise(self, dims: tuple[str, ...]) -> Any:
+        """Noise standard deviation."""
+        if self.noise_prior is None:
+            return pm.HalfFlat("noise", dims=dims)
+        shape, rate = self.noise_prior
+        variance = pm.InverseGamma("_noise_variance", shape, rate, dims=dims)
+        return pm.Deterministic("noise", variance**0.5, dims=dims)
+
+    def _factor(self, rank: int) -> Any:
+        """A lower factor of the whitened covariance."""
+        return InverseWishartCholesky(
+            "_basis_chol", delta=self.delta, scale_chol=np.eye(rank), dims=("basis", "basis_bis")
+        )
+
+    def new_task(
+        self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Coefficients of unseen tasks from each draw of the population; their noise as of some task of the data."""
+        if type(self).priors is not NIWBase.priors:
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} overrides the hook `priors`. Override `new_task` to match it."
+            )
+        values, mean, cov = self.names
+        centre, covariance = posterior[mean].to_numpy(), posterior[cov].to_numpy()
+        chains, draws, p = centre.shape
+        # Innovations whose mean over the draws is exactly zero: the prediction's mean has less noise.
+        z = rng.standard_normal((chains, draws, p, len(names)))
+        if draws > 1:
+            z -= z.mean(axis=(0, 1))
+        result = {values: centre[..., None] + _roots(covariance) @ z}
+        for name in {"noise", "degrees"} & set(posterior.data_vars):
+            array = posterior[name].to_numpy()
+            if array.ndim == 3:
+                chosen = rng.integers(array.shape[2], size=(chains, draws, len(names)))
+                array = np.take_along_axis(array, chosen, axis=2)
+            result[name] = array
+        return result
+
+    # ---------------------------------------------------------------- engines
+
+    def _methods(self) -> list[Method]:
+        if self.response != "normal":
+            return super()._methods()
+        return [
+            Method("gibbs", "draws from the exact posterior by a compiled Gibbs sampler"),
+            Method(
+                "em",
+                "the paper's penalised maximum likelihood, and the coefficients' posterior given it",
+                point=True,
+            ),
+            *super()._methods(),
+        ]
+
+    def _check_method(self, method: str) -> None:
+        if method != "em" and self.noise_prior is None and self.response != "logistic":
+            raise ValueError(
+                f'noise_prior is None, which only method="em" can do without; method {method!r} draws from a '
+                "posterior, which needs a proper prior. Give noise_prior=(shape, rate)."
+            )
+
+    def _fit_gibbs(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        cores: int | None = None,
+        thin: int = 1,
+        group_moves: bool | None = None,
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """``group_moves``: shears and scales of the population too; default where tasks have few rows."""
+        if group_moves is None:
+            group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * self.population(data).half.shape[1]
+        kernel = self.kernel(data, y, group_moves=group_moves)
+        return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
+
+    def kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> NormalInverseWishartKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
+        population = self.population(data)
+        shape, rate = self.noise_prior
+        return NormalInverseWishartKernel(
+            inputs=population.inputs,
+            row=data.row,
+            y=y,
+            task=data.task,
+            n_tasks=data.n_tasks,
+            pi=self.pi,
+            nu=self.delta + population.inputs.shape[1] - 1.0,
+            half=population.half,
+            names=self.names,
+            noise_shape=shape,
+            noise_rate=rate,
+            noise_by_task=self.noise == "task",
+            **options,
+        )
+
+    def _fit_em(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        max_iter: int = 1000,
+        tol: float | None = None,
+        accelerate: bool = True,
+        noise_floor: float = 0.0,
+    ) -> tuple[dict[str, np.ndarray], xr.Dataset]:
+        """``tol``: relative change of a step at which to stop; default: as soon as steps gain little.
+
+        ``noise_floor``: smallest noise standard deviation. ``accelerate=False``: the paper's plain iteration.
+        """
+        population = self.population(data)
+        rank = population.inputs.shape[1]
+        tau, weight = self.em_prior(rank)
+        with ClimbProgress(max_iter, run.progress) as bar:
+            found = expectation_maximisation(
+                population.inputs,
+                data.row,
+                data.task,
+                y,
+                data.n_tasks,
+                pi=self.pi,
+                tau=tau,
+                scale=weight * np.eye(rank),
+                noise_prior=self.noise_prior,
+                noise_by_task=self.noise == "task",
+                noise_floor=noise_floor,
+                max_iter=max_iter,
+                tol=1e-8 if tol is None else tol,
+                min_gain=_MIN_GAIN if tol is None else 0.0,
+                accelerate=accelerate,
+                progress=bar.report,
+            )
+        half = population.half
+        parts = (half @ found.coefficients, half @ found.mean, half @ found.cov @ half.T)
+        posterior = {**dict(zip(self.names, parts, strict=True)), "noise": np.asarray(found.noise)}
+        if data.n_tasks * len(half) ** 2 <= _MOST_COVARIANCES:
+            cov = conditional_covariances(
+                population.inputs, data.row, data.task, data.n_tasks, found.cov, found.noise
+            )
+            posterior[f"{self.names[0]}_cov"] = half @ cov @ half.T
+        traces = {
+            "penalised_log_likelihood": found.penalised_log_likelihood,
+            "log_likelihood": found.log_likelihood,
+            "accelerated": found.accelerated,
+        }
+        stats = xr.Dataset(
+            {name: (("chain", "iteration"), np.asarray(v)[None]) for name, v in traces.items()}
+        )
+        stats = stats.assign_coords(chain=[0], iteration=np.arange(stats.sizes["iteration"]))
+        stats.attrs.update(
+            converged=int(found.converged), maps=int(found.n_maps), residual=float(found.residual)
+        )
+        return {name: value[None, None] for name, value in posterior.items()}, stats
+
+    def em_prior(self, rank: int) -> tuple[float, float]:
+        r"""EM's tau and the multiple of the identity that is its scale, for ``rank`` whitened features.
+
+        The M-step (8) is the mode under the textbook :math:`\nu = \tau - r - 2` and scale :math:`\tau C_0`. With
+        :math:`\nu = \delta + r - 1`, the prior of full Bayes is :math:`\tau = \delta + 2 r + 1` and scale :math:`C_0`.
+        """
+        if self.tau == "prior":
+            return self.delta + 2.0 * rank + 1.0, 1.0
+        return float(self.tau), float(self.tau)
+
+    # ---------------------------------------------------------------- point fits and new tasks
+
+    def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
+        """The posterior's draws; of an EM fit draws of the coefficients given the population."""
+        if fit.method != "em":
+            return fit.posterior
+        values, _, _ = self.names
+        point = fit.posterior.isel(chain=0, draw=0, drop=True)
+        known = self._known_rows(fit, fit.data)
+        draws = self._draws_given(
+            known, fit, {str(k): v.to_numpy() for k, v in point.items()}, _POINT_DRAWS, rng
+        )
+        draws += point[values].to_numpy() - draws.mean(axis=0)  # their mean is known exactly
+        variables = {
+            str(name): (
+                ("chain", "draw", *v.dims),
+                np.broadcast_to(v.to_numpy(), (1, _POINT_DRAWS, *v.shape)),
+            )
+            for name, v in point.items()
+            if name != f"{values}_cov"
+        }
+        variables[values] = (("chain", "draw", *point[values].dims), draws[None])
+        return xr.Dataset(variables, coords=point.coords)
+
+    def _known_rows(self, fit: Fit, data: MultiTaskData) -> KnownRows:
+        """Rows of tasks, on the model's scale, for draws of their coefficients given a population."""
+        prepared = self.prepare(data, fit.population_data)
+        population = self.population(prepared)
+        residual = self._residual_features(data, population.inputs)
+        return KnownRows(prepared, population, np.hstack([population.inputs, residual]))
+
+    def _residual_features(self, data: MultiTaskData, inputs: np.ndarray) -> np.ndarray:
+        """Features (n, k) of what the population's features (n, r) cannot express at new rows; here nothing."""
+        return np.empty((len(inputs), 0))
+
+    def _residual_variance(
+        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, rng: np.random.Generator
+    ) -> float:
+        """Variance of their coefficients given the population in whitened features."""
+        return 1.0
+
+    def _enter(
+        self, known: KnownRows, fit: Fit, draw: dict[str, np.ndarray], rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of one draw in the features of the rows."""
+        mean, cov = known.population.enter(draw[self.names[1]], draw[self.names[2]])
+        rank, size = len(mean), known.inputs.shape[1]
+        if size == rank:
+            return mean, cov
+        grown = self._residual_variance(fit, mean, cov, rng) * np.eye(size)
+        grown[:rank, :rank] = cov
+        return np.append(mean, np.zeros(size - rank)), grown
+
+    def _draws_given(
+        self, known: KnownRows, fit: Fit, draw: dict[str, np.ndarray], size: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draws (size, p, T) of the coefficients of the tasks given one draw of the population."""
+        rows, half = known.rows, known.population.half
+        mean, cov = self._enter(known, fit, draw, rng)
+        v = conditional_draws(
+            known.inputs, rows.row, rows.task, rows.y, rows.n_tasks, mean, cov, draw["noise"], size, rng
+        )
+        return np.asarray(half @ v[:, : half.shape[1]])
+
+    def _moments_given(
+        self, known: KnownRows, fit: Fit, draw: dict[str, np.ndarray], rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means (p, T) and covariances (T, p, p) of the same."""
+        rows, half = known.rows, known.population.half
+        mean, cov = self._enter(known, fit, draw, rng)
+        noise = np.broadcast_to(draw["noise"], rows.n_tasks)
+        means, covariances = [], []
+        for t, of_task in enumerate(rows.rows_by_task()):
+            X, y = known.inputs[rows.row[of_task]], rows.y[of_task]
+            gain = np.linalg.solve(X @ cov @ X.T + noise[t] ** 2 * np.eye(len(y)), X @ cov).T
+            means.append(half @ (mean + gain @ (y - X @ mean))[: half.shape[1]])
+            covariances.append(half @ (cov - gain @ X @ cov)[: half.shape[1], : half.shape[1]] @ half.T)
+        return np.stack(means, axis=-1), np.stack(covariances)
+
+    def _kernel_draws(self, draws: np.ndarray) -> xr.DataArray:
+        return xr.DataArray(draws, dims=("chain", "draw", "point", "point_bis"), name="kernel")
+
+    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
+        """See :meth:`Fit.condition`; for real responses with Gaussian noise."""
+        if self.response != "normal" or type(self).likelihood is not ModelFactory.likelihood:
+            raise UnsupportedMethodError(
+                f"response {self.response!r} of {type(self).__name__} has no closed form for a new task. "
+                "Fit all tasks together."
+            )
+        rng = np.random.default_rng(random_seed)
+        new = new_rows(fit, task_data)
+        together = joined(fit.data, new)
+        posterior = fit.posterior
+        added = self._values_of_new(fit, new, rng)
+        grown = {
+            str(name): np.concatenate([v.to_numpy(), added[str(name)]], axis=v.dims.index("task"))
+            if name in added
+            else v.to_numpy()
+            for name, v in posterior.items()
+        }
+        names = (*fit.conditioned, *new.task_names)
+        result = replace(fit, data=together, conditioned=names)
+        prepared = self.prepare(together, result.population_data)
+        stats = fit.idata["sample_stats"].to_dataset()
+        idata = to_datatree(self, together, prepared, prepared.y, grown, stats, fit.method, random_seed)
+        return replace(result, idata=idata)
+
+    def _values_of_new(self, fit: Fit, new: MultiTaskData, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The variables of new tasks given their rows, (chain, draw, ...)."""
+        values, mean, cov = self.names
+        posterior = fit.posterior
+        chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+        noise = posterior["noise"].to_numpy()
+        result = {}
+        if self.noise == "task":
+            chosen = rng.integers(noise.shape[2], size=(chains, draws, new.n_tasks))
+            noise = np.take_along_axis(noise, chosen, axis=2)
+            result["noise"] = noise
+        known = self._known_rows(fit, new)
+        parts = {name: posterior[name].to_numpy() for name in (mean, cov)} | {"noise": noise}
+        result[values] = np.empty((chains, draws, posterior.sizes[self.dim], new.n_tasks))
+        for at in np.ndindex(chains, draws):
+            draw = {name: array[at] for name, array in parts.items()}
+            if fit.method == "em":
+                result[values][at], covariances = self._moments_given(known, fit, draw, rng)
+                if f"{values}_cov" in posterior:
+                    result[f"{values}_cov"] = covariances[None, None]
+            else:
+                result[values][at] = self._draws_given(known, fit, draw, 1, rng)[0]
+        return result
+
+
+def new_rows(fit: Fit, task_data: MultiTaskData) -> MultiTaskData:
+    """Rows of new tasks, on the scale of the data that were fitted; each with an input of its own."""
+    labels, features, t = read_rows(task_data, None, None, fit.data, True)
+    known = sorted(set(labels) & set(fit.data.task_names))
+    if known:
+        raise ValueError(
+            f"task {known[0]!r} of task_data is in the fit already. Give the new task another name, or fit again "
+            "with its new rows."
+        )
+    y, transform = task_data.original_y(), fit.data.transform
+    if transform is not None:
+        features, y = transform.apply_x(features), transform.apply_y(y)
+    position = {name: i for i, name in enumerate(dict.fromkeys(labels))}
+    return MultiTaskData(
+        inputs=features,
+        row=np.arange(len(y)),
+        y=y,
+        task=np.array([position[label] for label in labels]),
+        task_names=tuple(position),
+        feature_names=fit.data.feature_names,
+        t=t,
+        transform=transform,
+    )
+
+
+def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
+    """Rows and tasks of both, those of ``new`` last."""
+    if data.is_sparse:
+        from scipy.sparse import vstack
+
+        inputs = vstack([data.inputs, new.inputs], format="csr")
+    else:
+        inputs = np.concatenate([data.inputs, new.inputs])
+    return replace(
+        data,
+        inputs=inputs,
+        row=np.concatenate([data.row, new.row + data.inputs.shape[0]]),
+        y=np.concatenate([data.y, new.y]),
+        task=np.concatenate([data.task, new.task + data.n_tasks]),
+        task_names=(*data.task_names, *new.task_names),
+        t=None if data.t is None or new.t is None else np.concatenate([data.t, new.t]),
+    )
+
+
+def _roots(covariance: np.ndarray) -> np.ndarray:
+    """Symmetric square roots of covariances (..., p, p), singular ones too."""
+    d, U = np.linalg.eigh(covariance)
+    return np.asarray((U * np.sqrt(np.maximum(d, 0.0))[..., None, :]) @ np.swapaxes(U, -1, -2))

@@ -276,6 +276,16 @@ def _group_moves(rng, tasks, W, mu, P, inverse_noise, nu, n_tasks):
     mu[:] = H[n_tasks]
 
 
+@njit(cache=True, nogil=True)
+def _leave(W, mu, C, basis, n_tasks):
+    """Coefficients (p, T), mean and covariance in the caller's coordinates."""
+    rows = np.empty((basis.shape[1], n_tasks))
+    for t in range(n_tasks):
+        for i in range(basis.shape[1]):
+            rows[i, t] = W[t // _LANES, i, t % _LANES]
+    return basis @ rows, basis @ mu, basis @ C @ basis.T
+
+
 def least_squares(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """``X'X``, ``X'y``, the least-squares coefficients of smallest norm, and their squared error."""
     S, r = X.T @ X, X.T @ y
@@ -331,7 +341,7 @@ class NormalInverseWishartKernel:
         spread = np.exp(rng.normal())
         state = {
             "tasks": tasks,
-            "basis": rotation if self.half is None else self.half @ rotation,
+            "basis": np.ascontiguousarray(rotation if self.half is None else self.half @ rotation),
             "space": _Space(np.zeros((D, D, _LANES)), np.zeros((D, _LANES)), np.zeros((D, D))),
             "W": 0.1 * rng.standard_normal((blocks, D, _LANES)),
             "mu": 0.1 * rng.standard_normal(D),
@@ -385,21 +395,19 @@ class NormalInverseWishartKernel:
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients (p, T), population mean (p,), covariance (p, p), and ``noise`` () or (T,)."""
-        basis, T = state["basis"], self.n_tasks
-        W = np.moveaxis(state["W"], 1, 0).reshape(basis.shape[1], -1)
-        noise = state["inverse_noise"].ravel()[:T] ** -0.5
-        parts = (basis @ W[:, :T], basis @ state["mu"], basis @ state["C"] @ basis.T)
+        noise = state["inverse_noise"].ravel()[: self.n_tasks] ** -0.5
+        parts = _leave(state["W"], state["mu"], state["C"], state["basis"], self.n_tasks)
         return {
             **dict(zip(self.names, parts, strict=True)),
             "noise": noise if self.noise_by_task else noise[0],
         }
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:
-        """Scalars followed while sampling: size of the population's mean, its covariance, the noise."""
+        """Scalars followed while sampling: size of the population's mean, of its covariance, and of the inverse noise."""
         return {
             "squared_mean": float(state["mu"] @ state["mu"]),
-            "trace_feature_cov": float(np.trace(state["C"])),
-            "mean_log_noise": float(-0.5 * np.mean(np.log(state["inverse_noise"].ravel()[: self.n_tasks]))),
+            "trace_feature_cov": float(state["C"].trace()),
+            "mean_precision": float(state["inverse_noise"].ravel()[: self.n_tasks].mean()),
         }
 
 

@@ -359,3 +359,20 @@ class TestStaging:
 
 def _names(folder):
     return {path.name for path in folder.iterdir()}
+
+
+def test_fit_and_report_an_estimate(tables, tmp_path, capsys):
+    """EM has one draw and no R-hat: the commands say so, and the report shows the climb."""
+    out = tmp_path / "em.nc"
+    arguments = ["fit", "NIWLinear", "--data", tables / "train.csv", "--y", "score", "--task", "ward"]
+    assert main([str(a) for a in [*arguments, "--method", "em", "--out", out]]) == 0
+    assert "R-hat and ESS do not apply" in capsys.readouterr().out
+    assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
+    assert {p.name for p in (tmp_path / "report").iterdir()} == {"objective_trace.png", "summary.csv"}
+    summary = pd.read_csv(tmp_path / "report" / "summary.csv", index_col="name")
+    fit = zoo.load(out)
+    assert summary.loc["noise", "estimate"] == pytest.approx(fit.posterior["noise"].item(), rel=1e-6)
+    assert (
+        main(["predict", str(out), "--data", str(tables / "new.csv"), "--out", str(tmp_path / "p.csv")]) == 0
+    )
+    assert np.isfinite(pd.read_csv(tmp_path / "p.csv")["mean"]).all()

@@ -244,3 +244,12 @@ class TestPredictedVsObserved:
     def test_bad_input(self, fit, real):
         with pytest.raises(ValueError, match="ci_prob is 0"):
             plots.predicted_vs_observed(fit, real[1], ci_prob=0.0)
+
+
+def test_objective_trace_shows_the_climb(real, fit):
+    """The trace in the sample statistics; a fit by draws is refused."""
+    em = zoo.NIWLinear().fit(real[0].standardize(), "em", progress=False)
+    line = plots.objective_trace(em).axes[0].lines[0].get_ydata()
+    assert np.array_equal(line, em.idata["sample_stats"]["penalised_log_likelihood"].to_numpy()[0])
+    with pytest.raises(ValueError, match="trace_rank"):
+        plots.objective_trace(fit)

@@ -64,6 +64,11 @@ class Fit:
         )
 
     @property
+    def is_point(self) -> bool:
+        """Whether the method gives one estimate, and no draws from a posterior."""
+        return any(method.point for method in self.factory._methods() if method.name == self.method)
+
+    @property
     def posterior(self) -> xr.Dataset:
         """The posterior group as a Dataset."""
         return self.idata["posterior"].to_dataset()

@@ -63,12 +63,17 @@ def complete(fit: Fit, draws: int, chains: int) -> None:
     and a command must not pass a part for the whole.
     """
     sizes = fit.idata["posterior"].sizes
-    if (sizes["chain"], sizes["draw"]) != (chains, draws):
+    if not fit.is_point and (sizes["chain"], sizes["draw"]) != (chains, draws):
         raise KeyboardInterrupt
 
 
 def summary_table(fit: Fit) -> pd.DataFrame:
-    """ArviZ's summary of the scalars that stand for the posterior, then of every variable that is not too large."""
+    """ArviZ's summary of the scalars that stand for the posterior, then of every variable that is not too large.
+
+    Of a fit without draws the estimates alone.
+    """
+    if fit.is_point:
+        return _estimates_table(fit)
     import arviz as az
     import xarray as xr
 
@@ -85,8 +90,23 @@ def summary_table(fit: Fit) -> pd.DataFrame:
         return az.summary(tree, round_to="none").rename_axis("name")
 
 
+def _estimates_table(fit: Fit) -> pd.DataFrame:
+    """The estimates of a fit without draws, of every variable that is not too large."""
+    rows = {}
+    for name, values in fit.posterior.isel(chain=0, draw=0, drop=True).items():
+        if values.size > _LARGEST_VARIABLE:
+            continue
+        for at in np.ndindex(values.shape):
+            labels = [str(values[dim].to_numpy()[i]) for dim, i in zip(values.dims, at, strict=True)]
+            rows[f"{name}[{', '.join(labels)}]" if at else str(name)] = float(values.to_numpy()[at])
+    return pd.DataFrame({"estimate": rows}).rename_axis("name")
+
+
 def print_diagnostics(console: Console, summary: pd.DataFrame) -> None:
     """Worst R-hat and smallest effective sample size of a summary, and whether they will do."""
+    if "r_hat" not in summary:
+        console.print("An estimate, with no draws: R-hat and ESS do not apply.")
+        return
     rhat, ess = float(summary["r_hat"].max()), float(summary["ess_bulk"].min())
     if not np.isfinite(ess):
         console.print("R-hat and ESS are not defined for so few draws: take more.")
@@ -141,9 +161,12 @@ def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[
         write_csv(summary, folder / "summary.csv")
         if "task_cov" in fit.posterior:
             save_figure(plots.task_correlation, folder / "task_correlation.png", fit)
-        if "coefficients" in fit.posterior:
+        if "coefficients" in fit.posterior and not fit.is_point:
             save_figure(plots.coefficient_forest, folder / "coefficient_forest.png", fit)
-        save_figure(plots.trace_rank, folder / "trace_rank.png", fit)
+        if fit.is_point:
+            save_figure(plots.objective_trace, folder / "objective_trace.png", fit)
+        else:
+            save_figure(plots.trace_rank, folder / "trace_rank.png", fit)
         written = sorted(file.name for file in folder.iterdir())
     console.print(f"{fit!r}", markup=False, soft_wrap=True)
     print_diagnostics(console, summary)

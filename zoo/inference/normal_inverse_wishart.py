@@ -403,7 +403,7 @@ class NormalInverseWishartKernel:
         }
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:
-        """Scalars followed while sampling: size of the population's mean, of its covariance, and of the inverse noise."""
+        """Scalars followed while sampling: sizes of the mean, of the covariance and of the inverse noise."""
         return {
             "squared_mean": float(state["mu"] @ state["mu"]),
             "trace_feature_cov": float(state["C"].trace()),

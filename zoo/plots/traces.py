@@ -10,11 +10,34 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from zoo.diagnostics.scalars import scalar_summaries
+from zoo.plots.figures import figure_of, panel
 
 if TYPE_CHECKING:
     from zoo.fit import Fit
 
-__all__ = ["trace_rank"]
+__all__ = ["objective_trace", "trace_rank"]
+
+
+def objective_trace(fit: Fit, ax: Axes | None = None) -> Figure:
+    """Penalised log-likelihood by iteration, of a fit whose method climbs one.
+
+    Parameters
+    ----------
+    fit : Fit
+        Its ``sample_stats`` hold ``penalised_log_likelihood``.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    stats = fit.idata["sample_stats"]
+    if "penalised_log_likelihood" not in stats:
+        raise ValueError(f"fit was made by method {fit.method!r}, which climbs no objective. Use trace_rank.")
+    ax = panel(ax, (6.0, 3.0))
+    ax.plot(stats["penalised_log_likelihood"].to_numpy()[0])
+    ax.set(xlabel="iteration", ylabel="penalised log-likelihood", title=f"{fit.method}: the climb")
+    return figure_of(ax)
 
 
 def trace_rank(

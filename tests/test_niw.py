@@ -405,7 +405,9 @@ def test_a_function_at_inputs_never_seen():
     )
     far = zoo.MultiTaskData.from_arrays(np.array([[9.0]]), np.array([30.0]), ["far"])
     near = fit.predict(np.array([[0.0]]), new_task=True, random_seed=1)["mean"]
-    pulled = fit.condition(far).predict(np.array([[0.0]]), "far", random_seed=1)["mean"]
+    with pytest.warns(UserWarning, match="inputs that the fit has not"):
+        more = fit.condition(far)
+    pulled = more.predict(np.array([[0.0]]), "far", random_seed=1)["mean"]
     np.testing.assert_allclose(pulled, near, atol=1e-3)
 
 
@@ -484,6 +486,43 @@ def test_what_cannot_be_conditioned_or_has_no_kernel():
         pooled.learned_kernel()
 
 
+def test_condition_refuses_a_subclass_with_other_hooks():
+    """What its hooks add to f would be left out of the new task's labels, and added to its predictions."""
+
+    class Raised(zoo.NIWLinear):
+        def latent(self, data, priors):
+            return super().latent(data, priors) + 100.0
+
+    data = _tasks()
+    fit = Raised().fit(data, "nuts", draws=3, tune=3, chains=1, random_seed=1, progress=False)
+    with pytest.raises(UnsupportedMethodError, match="`latent`"):
+        fit.condition(zoo.MultiTaskData.from_arrays(data.X[:2], data.y[:2], ["new"] * 2))
+    with pytest.raises(TypeError, match="task_data is a ndarray"):
+        zoo.NIWLinear().fit(data, "em", progress=False).condition(data.X)
+
+
+def test_unscaled_responses_are_warned_of():
+    """EM would stop at a maximum with all of y in the noise."""
+    data = _tasks()
+    with pytest.warns(UserWarning, match=r"y has mean .* Use data.standardize"):
+        zoo.NIWLinear().build(replace(data, y=data.y + 1000.0))
+
+
+def test_no_leave_one_out_of_an_estimate():
+    """One draw has no leave-one-out estimate."""
+    with pytest.raises(ValueError, match="needs draws"):
+        zoo.diagnostics.loo(zoo.NIWLinear().fit(_tasks(), "em", progress=False))
+
+
+@pytest.mark.parametrize("tau", [1.0, "prior"])
+def test_em_far_from_the_inputs_has_the_variance_of_an_unlabelled_input(tau):
+    """The population there is the prior's, whether the input is in the data or not."""
+    model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.2), tau=tau)
+    fits = [model.fit(_functions(extra), "em", progress=False) for extra in ((), (9.0,))]
+    sd = [float(f.predict(np.array([[9.0]]), new_task=True, random_seed=1)["sd"][0]) for f in fits]
+    assert sd[0] == pytest.approx(sd[1], rel=0.15)
+
+
 def test_tasks_without_rows_are_functions_of_the_population():
     """Transduction: a task without labels is warned of, and every method takes it."""
     data = _functions(T=3, n=5)
@@ -499,4 +538,6 @@ def test_the_default_method_follows_the_number_of_inputs():
     """Gibbs for few inputs, EM for many."""
     model = zoo.NIWGaussianProcess()
     assert model.default_method(_functions(n=20)) == "gibbs"
+    repeated = zoo.MultiTaskData.from_arrays(np.zeros((200, 1)), np.zeros(200), ["a"] * 200)
+    assert model.default_method(repeated) == "gibbs"
     assert model.default_method(_functions(n=200)) == "em"

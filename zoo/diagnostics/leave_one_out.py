@@ -39,8 +39,12 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
     Raises
     ------
     ValueError
-        Where the tree has no log likelihood, or several and ``var_name`` does not choose.
+        Where the tree has no log likelihood, or several and ``var_name`` does not choose; where the fit has no draws.
     """
+    if getattr(data, "is_point", False):
+        raise ValueError(
+            f"the fit by method {data.method!r} is an estimate: leave-one-out needs draws. Fit by another method."
+        )
     tree = getattr(data, "idata", data)
     if tree is not data and "log_likelihood" not in tree.children:
         tree = data.compute_log_likelihood()

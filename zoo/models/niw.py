@@ -123,7 +123,11 @@ class NIWLinear(NIWBase):
 
     def learned_kernel_draws(self, fit: Fit, X: Any, combine: bool = True) -> xr.DataArray:
         """``x' C x'`` of each draw."""
-        inputs = finite_matrix(X, "X", fit.data.feature_names)
+        inputs = finite_matrix(X, "X", None)
+        if inputs.shape[1] != fit.data.n_features:
+            raise ValueError(
+                f"X has {inputs.shape[1]} columns, but the fit has {fit.data.n_features} features. Give all of them."
+            )
         return self._kernel_draws(inputs @ self._combined(fit, combine) @ inputs.T)
 
     def _combined(self, fit: Fit, combine: bool) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,6 +32,8 @@ __all__ = ["NIWBase", "Population"]
 
 # Draws that stand for the conditional posterior of an EM fit in predictions.
 _POINT_DRAWS = 1000
+# Mean square of real responses above which they cannot have been standardized.
+_LARGE_RESPONSE = 100.0
 # EM stops where twenty steps gain less log-likelihood than this, if no tolerance is given.
 _MIN_GAIN = 1e-3
 # Rows a task for each of its coefficients, below which group moves pay (benchmarks/niw.py).
@@ -105,6 +108,18 @@ class NIWBase(ModelFactory):
         """Gaussian, Student-t or logistic likelihood."""
         kinds: dict[str, type[Likelihood]] = {"normal": Gaussian, "student_t": StudentT, "logistic": Logistic}
         return kinds[self.response]()
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; warns of real responses far from the scale that the priors expect."""
+        y = super().validate(data)
+        if not self.observation.labels and np.mean(y**2) > _LARGE_RESPONSE:
+            warnings.warn(
+                f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
+                "EM may stop at a useless maximum. Use data.standardize().",
+                UserWarning,
+                stacklevel=4,
+            )
+        return y
 
     # ---------------------------------------------------------------- hooks
 
@@ -324,12 +339,15 @@ class NIWBase(ModelFactory):
 
     def _known_rows(self, fit: Fit, data: MultiTaskData) -> KnownRows:
         """Rows of tasks, on the model's scale, for draws of their coefficients given a population."""
-        prepared = self.prepare(data, fit.population_data)
+        own = data is fit.data and not fit.conditioned
+        prepared = self.prepare(data) if own else self.prepare(data, fit.population_data)
         population = self.population(prepared)
-        residual = self._residual_features(data, population.inputs)
+        residual = self._residual_features(data, prepared, population.inputs)
         return KnownRows(prepared, population, np.hstack([population.inputs, residual]))
 
-    def _residual_features(self, data: MultiTaskData, inputs: np.ndarray) -> np.ndarray:
+    def _residual_features(
+        self, data: MultiTaskData, prepared: MultiTaskData, inputs: np.ndarray
+    ) -> np.ndarray:
         """Features (n, k) of what the population's features (n, r) cannot express at new rows; here nothing."""
         return np.empty((len(inputs), 0))
 
@@ -382,7 +400,12 @@ class NIWBase(ModelFactory):
 
     def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
         """See :meth:`Fit.condition`; for real responses with Gaussian noise."""
-        if self.response != "normal" or type(self).likelihood is not ModelFactory.likelihood:
+        if hooks := self._overridden_hooks("gibbs"):
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} overrides the hook `{hooks[0]}`, and `condition` was derived for the original. "
+                "Fit all tasks together."
+            )
+        if self.response != "normal":
             raise UnsupportedMethodError(
                 f"response {self.response!r} of {type(self).__name__} has no closed form for a new task. "
                 "Fit all tasks together."
@@ -417,6 +440,13 @@ class NIWBase(ModelFactory):
             noise = np.take_along_axis(noise, chosen, axis=2)
             result["noise"] = noise
         known = self._known_rows(fit, new)
+        if known.inputs.shape[1] > known.population.half.shape[1]:
+            warnings.warn(
+                "task_data has inputs that the fit has not: what their labels say beyond its inputs is lost in "
+                "predictions. Give these inputs to the fit without labels (NaN in Y of from_multilabel) to keep it.",
+                UserWarning,
+                stacklevel=5,
+            )
         parts = {name: posterior[name].to_numpy() for name in (mean, cov)} | {"noise": noise}
         result[values] = np.empty((chains, draws, posterior.sizes[self.dim], new.n_tasks))
         for at in np.ndindex(chains, draws):
@@ -432,6 +462,15 @@ class NIWBase(ModelFactory):
 
 def new_rows(fit: Fit, task_data: MultiTaskData) -> MultiTaskData:
     """Rows of new tasks, on the scale of the data that were fitted; each with an input of its own."""
+    if not isinstance(task_data, MultiTaskData):
+        raise TypeError(
+            f"task_data is a {type(task_data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
+        )
+    absent = [name for name in fit.data.feature_names if name not in task_data.feature_names]
+    if absent:
+        raise ValueError(
+            f"task_data lacks the feature {absent[0]!r} of the fit. Give the same features, in the same order."
+        )
     labels, features, t = read_rows(task_data, None, None, fit.data, True)
     known = sorted(set(labels) & set(fit.data.task_names))
     if known:
@@ -475,6 +514,8 @@ def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
 
 
 def _roots(covariance: np.ndarray) -> np.ndarray:
-    """Symmetric square roots of covariances (..., p, p), singular ones too."""
+    """Symmetric square roots of covariances (chain, draw, p, p), singular ones too; one where all are the same."""
+    if covariance.strides[:2] == (0, 0):
+        covariance = covariance[:1, :1]
     d, U = np.linalg.eigh(covariance)
     return np.asarray((U * np.sqrt(np.maximum(d, 0.0))[..., None, :]) @ np.swapaxes(U, -1, -2))

@@ -13,6 +13,7 @@ from zoo.checks import positive
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.kernels import Basis, LearnedKernel, describe, from_word, kernel_diagonal, kernel_matrix, restore
+from zoo.kernels.basis import distinct_rows
 from zoo.model_data import ModelData
 from zoo.models.niw_base import NIWBase, Population
 
@@ -203,12 +204,13 @@ class NIWGaussianProcess(NIWBase):
         In whitened features :math:`w` of rank r, one more feature extends the covariance by :math:`s \sim IG((\delta
         + r)/2, 1/2)` and :math:`b \sim N(0, s I)` (Dawid's delta kept), so its coefficient is :math:`b'w_t + \sqrt{s}
         (z / \sqrt{\pi} + z_t)`: normal with variance :math:`s (|w_t|^2 + 1/\pi + 1)` given w and s. EM's covariance
-        there stays at the base kernel's: variance 1.
+        there stays at the base kernel's, in the prior's units: variance 1 with the paper's tau.
         """
         chains, draws, _, n_tasks = values.shape
         z = rng.standard_normal((chains, draws, n_tasks))
         if point:
-            return np.asarray(z - z.mean(axis=(0, 1)))
+            tau, weight = self.em_prior(len(back))
+            return np.asarray(np.sqrt(weight / tau) * (z - z.mean(axis=(0, 1))))
         squares = np.sum((back @ values) ** 2, axis=2)
         s = self._innovation(len(back), rng, (chains, draws, 1))
         return np.asarray(np.sqrt(s * (squares + 1.0 / self.pi + 1.0)) * z)
@@ -216,27 +218,35 @@ class NIWGaussianProcess(NIWBase):
     def _innovation(self, rank: int, rng: np.random.Generator, size: Any = None) -> Any:
         return 0.5 / rng.gamma((self.delta + rank) / 2.0, size=size)
 
-    def _residual_features(self, data: MultiTaskData, inputs: np.ndarray) -> np.ndarray:
-        """A root of what the features leave of the base kernel between the rows."""
-        covariance = self.base_covariance(data.n_features)
-        left = kernel_matrix(covariance, data.inputs) - inputs @ inputs.T
+    def _residual_features(
+        self, data: MultiTaskData, prepared: MultiTaskData, inputs: np.ndarray
+    ) -> np.ndarray:
+        """A root of what the features leave of the base kernel between new inputs; (n, k), zero at the fit's own."""
+        new = np.flatnonzero(prepared.inputs[:, -1])
+        if not len(new):
+            return np.empty((len(inputs), 0))
+        left = kernel_matrix(self.base_covariance(data.n_features), data.inputs[new])
+        left -= inputs[new] @ inputs[new].T
         d, U = np.linalg.eigh((left + left.T) / 2)
-        kept = d > _RESIDUAL * np.max(kernel_diagonal(covariance, data.inputs))
-        return np.asarray(U[:, kept] * np.sqrt(d[kept]))
+        kept = d > _RESIDUAL * d[-1]
+        root = np.zeros((len(inputs), int(kept.sum())))
+        root[new] = U[:, kept] * np.sqrt(d[kept])
+        return root
 
     def _residual_variance(
         self, fit: Fit, mean: np.ndarray, cov: np.ndarray, rng: np.random.Generator
     ) -> float:
         """As in :meth:`_residual`, with the expected square of the new task's coefficients."""
         if fit.method == "em":
-            return 1.0
+            tau, weight = self.em_prior(len(mean))
+            return weight / tau
         squares = float(mean @ mean + np.trace(cov))
         return float(self._innovation(len(mean), rng) * (squares + 1.0 / self.pi + 1.0))
 
     def default_method(self, data: MultiTaskData) -> str:
         """Gibbs for few inputs, EM for many."""
         methods = self.methods
-        if "em" in methods and data.inputs.shape[0] > _GIBBS_INPUTS:
+        if "em" in methods and distinct_rows(data.inputs)[0].shape[0] > _GIBBS_INPUTS:
             return "em"
         return next(iter(methods))
 

@@ -14,9 +14,7 @@ _CASES |= {
     "MaxMarginGivenFeatureCov": zoo.MaxMargin(
         feature_cov=[[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]
     ),
-    "NIWLinearLogistic": zoo.NIWLinear(response="logistic"),
     "NIWLinearStudentT": zoo.NIWLinear(response="student_t", noise="task", covariance_prior="lkj"),
-    "NIWLinearNoiseByTask": zoo.NIWLinear(noise="task", scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]]),
     "NIWGaussianProcessLinear": zoo.NIWGaussianProcess(base_kernel="linear"),
     "IndependentTasksLogistic": zoo.IndependentTasks(response="logistic"),
     "PooledTasksLogistic": zoo.PooledTasks(response="logistic"),

@@ -523,6 +523,30 @@ def test_em_far_from_the_inputs_has_the_variance_of_an_unlabelled_input(tau):
     assert sd[0] == pytest.approx(sd[1], rel=0.15)
 
 
+def test_labels_under_nuts():
+    """Logistic tasks: probabilities of known and of new tasks."""
+    data = _tasks()
+    labels = replace(data, y=np.where(data.y > np.median(data.y), 1.0, -1.0))
+    fit = zoo.NIWLinear(response="logistic").fit(
+        labels, draws=20, tune=20, chains=1, random_seed=1, progress=False
+    )
+    assert fit.method == "nuts"
+    for arguments in ({"task": "t1"}, {"new_task": True}):
+        predicted = fit.predict(data.X[:4], random_seed=1, **arguments)
+        assert np.all((predicted["probability"] > 0) & (predicted["probability"] < 1))
+        assert set(np.unique(predicted["label"])) <= {-1.0, 1.0}
+
+
+def test_noise_of_each_task():
+    """Every method has one noise a task; a new task has that of some task."""
+    data = _tasks()
+    model = zoo.NIWLinear(noise="task", scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]])
+    for method in ("gibbs", "em"):
+        fit = model.fit(data, method, draws=10, tune=5, chains=1, random_seed=1, progress=False)
+        assert fit.posterior["noise"].dims == ("chain", "draw", "task")
+        assert np.isfinite(fit.predict(data.X[:3], new_task=True, random_seed=1)["sd"]).all()
+
+
 def test_tasks_without_rows_are_functions_of_the_population():
     """Transduction: a task without labels is warned of, and every method takes it."""
     data = _functions(T=3, n=5)

@@ -1,6 +1,6 @@
 """Gibbs sampling of the normal-inverse-Wishart hierarchy against R's bayesm, on the same data and prior, in one run.
 
-    python benchmarks/niw.py [--draws 2000] [--large]
+    python benchmarks/niw.py [--draws 2000] [--large] [--few]
 
 ``rhierLinearModel`` of bayesm (Rossi, Allenby & McCulloch 2005; Debian's r-cran-bayesm) samples the same posterior:
 its Delta is the population's mean, its V_beta the covariance, its tau_i the noise variances. Both run in one thread.
@@ -27,6 +27,7 @@ import zoo
 from zoo.inference.chains import run_chains
 
 SHAPES = [(139, 110, 28), (100, 20, 5), (1000, 20, 5)]
+FEW_ROWS = [(139, 5, 28), (100, 3, 5)]
 PI, DELTA, NOISE = 0.01, 4.0, (1.5, 1.5)
 _WARM_UP = 200
 
@@ -143,12 +144,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--few", action="store_true", help="only tasks with fewer rows than coefficients")
     parser.add_argument(
         "--large", action="store_true", help="also T = 10,000, 300 draws, without bayesm's draws"
     )
     arguments = parser.parse_args()
     with threadpool_limits(1):
-        for shape in SHAPES:
+        for shape in FEW_ROWS if arguments.few else SHAPES:
             compare(*shape, arguments.draws)
         if arguments.large:
             compare(10_000, 20, 5, 300)

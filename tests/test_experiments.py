@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 import zoo
 from zoo.cli import main
 from zoo.experiments import li2014
-from zoo.experiments.li2014 import Settings, curves, latent_table, markdown, reproduce, score_table
+from zoo.experiments.li2014 import Settings, curves, latent_table, reproduce, score_table
+from zoo.experiments.outputs import markdown
 from zoo.experiments.runner import Job, run_jobs
 from zoo.experiments.yardsticks import (
     FeatureLearning,

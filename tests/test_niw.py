@@ -531,10 +531,29 @@ def test_labels_under_nuts():
         labels, draws=20, tune=20, chains=1, random_seed=1, progress=False
     )
     assert fit.method == "nuts"
+    w = fit.posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
+    f = np.einsum("nd,sdn->sn", data.X, w[0][..., data.task])
+    density = fit.compute_log_likelihood()["log_likelihood"]["y"].to_numpy()[0]
+    np.testing.assert_allclose(density, stats.logistic.logcdf(labels.y * f), atol=1e-10)
     for arguments in ({"task": "t1"}, {"new_task": True}):
         predicted = fit.predict(data.X[:4], random_seed=1, **arguments)
         assert np.all((predicted["probability"] > 0) & (predicted["probability"] < 1))
         assert set(np.unique(predicted["label"])) <= {-1.0, 1.0}
+
+
+def test_student_t_density_and_priors():
+    """At joint draws of the model: the likelihood by scipy, and the laws of what it has beside the coefficients."""
+    data = _tasks()
+    model = zoo.NIWLinear(response="student_t", noise_prior=(3.0, 2.0)).build(data)
+    names = ("coefficients", "noise", "degrees")
+    w, noise, degrees, density = pm.draw(
+        [*(model[name] for name in names), pm.logp(model["y"], data.y)], draws=2000, random_seed=1
+    )
+    f = np.einsum("nd,sdn->sn", data.X, w[..., data.task])
+    exact = stats.t.logpdf(data.y, degrees[:, None], f, noise[:, None])
+    np.testing.assert_allclose(density, exact, atol=1e-9)
+    assert stats.kstest(noise**2, stats.invgamma(3.0, scale=2.0).cdf).pvalue > 1e-5
+    assert stats.kstest(degrees, stats.gamma(2.0, scale=10.0).cdf).pvalue > 1e-5
 
 
 def test_noise_of_each_task():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "covariance",
+    "finite_inputs",
     "finite_matrix",
     "finite_sparse",
     "finite_vector",
@@ -123,6 +124,11 @@ def finite_sparse(values: Any, argument: str, column_names: Sequence[str] | None
             f"{argument} is {matrix.data[bad[0]]} in row {row}, column {name}. Drop the row or impute the value."
         )
     return matrix
+
+
+def finite_inputs(values: Any, argument: str, column_names: Sequence[str] | None) -> Any:
+    """Inputs as a finite float64 array, or as a csr_matrix where they are sparse."""
+    return (finite_sparse if is_sparse(values) else finite_matrix)(values, argument, column_names)
 
 
 def _holds_numbers(raw: Any) -> bool:

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from zoo.checks import (
+    finite_inputs,
     finite_matrix,
-    finite_sparse,
     finite_vector,
     is_sparse,
     names,
@@ -141,7 +141,7 @@ class MultiTaskData:
         """
         if feature_names is None and isinstance(X, pd.DataFrame):
             feature_names = [str(c) for c in X.columns]
-        inputs = _features(X, feature_names)
+        inputs = finite_inputs(X, "X", feature_names)
         n_rows = inputs.shape[0]
         y_ = finite_vector(y, "y", n_rows)
         codes, task_labels = task_codes(task, n_rows, task_names)
@@ -243,7 +243,7 @@ class MultiTaskData:
             task_names = [str(c) for c in Y.columns]
         if feature_names is None and isinstance(X, pd.DataFrame):
             feature_names = [str(c) for c in X.columns]
-        inputs = _features(X, feature_names)
+        inputs = finite_inputs(X, "X", feature_names)
         Y_ = finite_matrix(Y, "Y", task_names, allow_missing=True)
         if len(Y_) != inputs.shape[0]:
             raise ValueError(f"Y has {len(Y_)} rows and X has {inputs.shape[0]}. Give both the same rows.")
@@ -616,10 +616,6 @@ class MultiTaskData:
                 UserWarning,
                 stacklevel=3,
             )
-
-
-def _features(X: Any, feature_names: Sequence[str] | None) -> np.ndarray | csr_matrix:
-    return (finite_sparse if is_sparse(X) else finite_matrix)(X, "X", feature_names)
 
 
 def _with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from zoo.checks import finite_matrix, finite_sparse, is_sparse
+from zoo.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
 from zoo.data import MultiTaskData
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def read_rows(
             raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
         X = X.rename(columns=str)[list(data.feature_names)]
     known = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
-    features = _as_fitted((finite_sparse if is_sparse(X) else finite_matrix)(X, "X", known), data)
+    features = _as_fitted(finite_inputs(X, "X", known), data)
     n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
         raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")

@@ -18,6 +18,7 @@ from zoo import datasets
 from zoo.checks import one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.diagnostics import compare, explained_variance, f1_scores
+from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.yardsticks import (
     FeatureLearning,
@@ -29,10 +30,9 @@ from zoo.experiments.yardsticks import (
     require_sklearn,
 )
 from zoo.factory import ModelFactory
-from zoo.files import staged_file
 from zoo.fit import Fit
 from zoo.registry import get_factory
-from zoo.report import complete, print_frame, save_figure, write_csv
+from zoo.report import complete, print_frame
 from zoo.selection import select
 
 if TYPE_CHECKING:
@@ -515,13 +515,6 @@ def _with_sd(mean: pd.Series, sd: pd.Series) -> list[str]:
     ]
 
 
-def markdown(frame: pd.DataFrame) -> str:
-    """A table of text with its index, in Markdown."""
-    lines = [[str(frame.index.name or ""), *map(str, frame.columns)], ["---"] * (1 + frame.shape[1])]
-    lines += [[str(value) for value in row] for row in frame.itertuples()]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 # ---------------------------------------------------------------- figures
 
 
@@ -671,8 +664,7 @@ def reproduce(
         _write_table(table, plan, outcome, folder, console)
     for figure in plan.figures:
         _write_figure(figure, outcome, folder / f"{plan.stem}-figure{figure}", console)
-    for name, failure in outcome.failures.items():
-        console.print(f"Job {name} failed:\n{failure}", markup=False, soft_wrap=True)
+    print_failures(outcome, console)
     return outcome
 
 
@@ -743,12 +735,7 @@ def _write(
 ) -> None:
     for name, text in texts:
         print_frame(console, text, f"{title}; {name}" if name else title)
-    with staged_file(f"{path}.csv") as temporary:
-        write_csv(frame, temporary)
-    page = "\n".join((f"**{name}**\n\n" if name else "") + markdown(text) for name, text in texts)
-    with staged_file(f"{path}.md") as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    console.print(f"Written to {path}.csv and .md", markup=False, soft_wrap=True)
+    write_table(path, frame, texts, console)
 
 
 def _write_figure(figure: int, outcome: Outcome, path: Path, console: Console) -> None:
@@ -765,11 +752,4 @@ def _write_figure(figure: int, outcome: Outcome, path: Path, console: Console) -
         return
     frame = pd.concat(parts, ignore_index=True)
     draw: Callable[[pd.DataFrame], Figure] = _figure2 if figure == 2 else _figure3
-    with staged_file(f"{path}.csv") as temporary:
-        write_csv(frame, temporary, index=False)
-    with staged_file(f"{path}.png") as temporary:
-        # The temporary name does not end in .png, from which matplotlib would know the format.
-        picture = temporary.with_suffix(".png")
-        save_figure(draw, picture, frame)
-        picture.replace(temporary)
-    console.print(f"Written to {path}.csv and .png", markup=False, soft_wrap=True)
+    write_figure(path, frame, draw, frame, console)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
@@ -16,7 +16,7 @@ from rich.console import Console
 
 from zoo.checks import one_of, whole_number
 from zoo.data import MultiTaskData
-from zoo.experiments.li2014 import markdown
+from zoo.experiments.outputs import markdown, print_failures, write_figure, write_table
 from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.topics import (
     PARTS,
@@ -41,7 +41,7 @@ from zoo.experiments.yardsticks import require_sklearn
 from zoo.files import staged_file
 from zoo.kernels import LearnedKernel
 from zoo.models.niw_gp import NIWGaussianProcess
-from zoo.report import complete, print_frame, save_figure, write_csv
+from zoo.report import complete, print_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -580,8 +580,7 @@ def reproduce(
         _write_toy(outcome, folder / f"{stem}-figure1", console)
     if 2 in figures:
         _write_curves(outcome, folder / f"{stem}-figure2", console)
-    for name, failure in outcome.failures.items():
-        console.print(f"Job {name} failed:\n{failure}", markup=False, soft_wrap=True)
+    print_failures(outcome, console)
     return outcome
 
 
@@ -619,20 +618,13 @@ def _write_table(settings: Settings, outcome: Outcome, path: Path, console: Cons
     main = score_table(_METHODS, outcome.results, settings.repeats)
     small = score_table(_SMALL_METHODS, outcome.results, settings.small_repeats, small=True)
     small = small.drop(columns=[name for name in small if str(name).startswith("paper")])
-    page = []
+    texts = []
     for design, table in ((settings.design, main), (settings.small, small)):
         size = f"{design.documents:,} documents, {design.topics} topics, {design.labelled} labels each"
         for part in PARTS:
-            text = _shown(pd.DataFrame(table.loc[part]))
-            title = f"{part} ({size})"
-            print_frame(console, text, f"Table 1: {title}")
-            page.append(f"**{title}**\n\n{markdown(text)}")
-    frame = pd.concat({"table 1": main, "small": small}, names=["study"])
-    with staged_file(f"{path}.csv") as temporary:
-        write_csv(frame, temporary)
-    with staged_file(f"{path}.md") as temporary:
-        temporary.write_text("\n".join(page), encoding="utf-8")
-    console.print(f"Written to {path}.csv and .md", markup=False, soft_wrap=True)
+            texts.append((f"{part} ({size})", _shown(pd.DataFrame(table.loc[part]))))
+            print_frame(console, texts[-1][1], f"Table 1: {texts[-1][0]}")
+    write_table(path, pd.concat({"table 1": main, "small": small}, names=["study"]), texts, console)
 
 
 def _write_toy(outcome: Outcome, path: Path, console: Console) -> None:
@@ -657,7 +649,7 @@ def _write_toy(outcome: Outcome, path: Path, console: Console) -> None:
     kernels = {name: np.array(matrix) for name, matrix in next(iter(found.values()))["kernels"].items()}
     with staged_file(f"{path}.md") as temporary:
         temporary.write_text(markdown(text), encoding="utf-8")
-    _write_figure(_figure1, kernels, frame, path, console)
+    write_figure(path, frame, _figure1, kernels, console)
 
 
 def _write_curves(outcome: Outcome, path: Path, console: Console) -> None:
@@ -669,17 +661,4 @@ def _write_curves(outcome: Outcome, path: Path, console: Console) -> None:
     if not parts:
         return
     frame = pd.concat(parts, ignore_index=True)
-    _write_figure(_figure2, frame, frame, path, console)
-
-
-def _write_figure(
-    draw_it: Callable[..., Figure], drawn: Any, frame: pd.DataFrame, path: Path, console: Console
-) -> None:
-    with staged_file(f"{path}.csv") as temporary:
-        write_csv(frame, temporary, index=False)
-    with staged_file(f"{path}.png") as temporary:
-        # The temporary name does not end in .png, from which matplotlib would know the format.
-        picture = temporary.with_suffix(".png")
-        save_figure(draw_it, picture, drawn)
-        picture.replace(temporary)
-    console.print(f"Written to {path}.csv and .png", markup=False, soft_wrap=True)
+    write_figure(path, frame, _figure2, frame, console)

@@ -40,13 +40,19 @@ from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
 from zoo.inference.acceleration import Evaluation, climb
-from zoo.inference.em_conditional import conditional_covariances, conditional_draws
+from zoo.inference.em_conditional import conditional_covariances, conditional_draws, conditional_means
 from zoo.inference.em_functions import Functions
 from zoo.inference.em_parts import SMALL_ORDER, Population, Rows, make_population, sort_rows
 from zoo.inference.em_span import LogCholesky, Span, merge_equal
 from zoo.inference.em_weights import Weights
 
-__all__ = ["EMResult", "conditional_covariances", "conditional_draws", "expectation_maximisation"]
+__all__ = [
+    "EMResult",
+    "conditional_covariances",
+    "conditional_draws",
+    "conditional_means",
+    "expectation_maximisation",
+]
 
 _CHUNK = 2**22  # numbers in one batch of task matrices: 32 MB
 _MOST_INPUTS = 6000  # in function space unless forced: it holds about seven matrices of this size

@@ -1,4 +1,4 @@
-"""Coefficients given the population that :mod:`zoo.inference.em` found: draws and covariances."""
+"""Coefficients given the population that :mod:`zoo.inference.em` found: draws, means and covariances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from zoo.inference.em_parts import cholesky_factor, sort_rows
 
-__all__ = ["conditional_covariances", "conditional_draws"]
+__all__ = ["conditional_covariances", "conditional_draws", "conditional_means"]
 
 
 def conditional_draws(
@@ -81,6 +81,25 @@ def conditional_covariances(
         else:
             result[t] = cov - (X @ cov).T @ _gain(X, cov, s)
             result[t] = (result[t] + result[t].T) / 2.0
+    return result
+
+
+def conditional_means(
+    inputs: np.ndarray,
+    row: np.ndarray,
+    task: np.ndarray,
+    y: np.ndarray,
+    n_tasks: int,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    noise: np.ndarray | float,
+) -> np.ndarray:
+    """Posterior means (r, T) of the coefficients given the population, (5)."""
+    rows, noises = sort_rows(row, task, y, n_tasks), np.broadcast_to(noise, n_tasks)
+    result = np.empty((len(mean), n_tasks))
+    for t in range(n_tasks):
+        index, response = rows.of(t)
+        result[:, t] = mean + (response - inputs[index] @ mean) @ _gain(inputs[index], cov, noises[t])
     return result
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.checks import is_sparse
-from zoo.kernels.evaluate import inputs_matrix, kernel_diagonal, kernel_matrix
+from zoo.checks import finite_inputs, is_sparse
+from zoo.kernels.evaluate import kernel_diagonal, kernel_matrix
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -70,7 +70,7 @@ class Basis:
             There are more than :data:`MAX_INPUTS` distinct inputs; the covariance is not finite, not symmetric or not
             positive semi-definite there.
         """
-        rows, position = distinct_rows(inputs_matrix(inputs, "inputs"))
+        rows, position = distinct_rows(finite_inputs(inputs, "inputs", None))
         n = rows.shape[0]
         if n > MAX_INPUTS:
             raise ValueError(

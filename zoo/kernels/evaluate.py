@@ -25,12 +25,12 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 
-from zoo.checks import finite_matrix, finite_sparse, is_sparse
+from zoo.checks import finite_inputs, finite_sparse, is_sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["fixed_number", "inputs_matrix", "kernel_diagonal", "kernel_matrix"]
+__all__ = ["fixed_number", "kernel_diagonal", "kernel_matrix"]
 
 
 def kernel_matrix(covariance: Any, X: Any, Y: Any = None) -> np.ndarray:
@@ -73,18 +73,13 @@ def kernel_diagonal(covariance: Any, X: Any) -> np.ndarray:
     """The numbers ``kappa(x_i, x_i)``, (n,); arguments as for :func:`kernel_matrix`."""
     if _evaluates_itself(covariance):
         return np.asarray(covariance.kernel_diagonal(X))
-    X = inputs_matrix(X, "X")
+    X = finite_inputs(X, "X", None)
     _require_columns(covariance, X)
     if is_sparse(X):
         return np.asarray(_sparse(covariance, X, X, diagonal=True, same=True))
     inputs = [pt.tensor("X", dtype="float64", shape=(None, X.shape[1]))]
     diagonal = _computed(covariance(*inputs, diag=True), covariance, inputs, [X])
     return np.array(np.broadcast_to(diagonal, len(X)))
-
-
-def inputs_matrix(values: Any, argument: str) -> Any:
-    """Inputs as a finite float64 array, or as a csr_matrix where they are sparse."""
-    return (finite_sparse if is_sparse(values) else finite_matrix)(values, argument, None)
 
 
 def fixed_number(value: Any, constant: bool = False) -> np.ndarray | None:
@@ -116,7 +111,7 @@ def _has_value(source: Any) -> bool:
 
 def _same_kind(X: Any, Y: Any) -> tuple[Any, Any]:
     """Both inputs checked, and both sparse where one of them is."""
-    X, Y = inputs_matrix(X, "X"), None if Y is None else inputs_matrix(Y, "Y")
+    X, Y = finite_inputs(X, "X", None), None if Y is None else finite_inputs(Y, "Y", None)
     if Y is None:
         return X, None
     if X.shape[1] != Y.shape[1]:

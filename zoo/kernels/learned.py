@@ -23,11 +23,11 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.gp import cov
 
-from zoo.checks import finite_matrix, finite_vector, is_sparse
+from zoo.checks import finite_inputs, finite_matrix, finite_vector, is_sparse
 from zoo.files import staged_file
 from zoo.kernels.basis import half_inverse_of
 from zoo.kernels.description import describe, restore
-from zoo.kernels.evaluate import inputs_matrix, kernel_diagonal, kernel_matrix
+from zoo.kernels.evaluate import kernel_diagonal, kernel_matrix
 
 __all__ = ["LearnedKernel", "LearnedMean"]
 
@@ -69,7 +69,7 @@ class LearnedKernel(cov.Covariance):
         if not isinstance(base, cov.BaseCovariance):
             raise TypeError(f"base is a {type(base).__name__}. Give a covariance of pm.gp.cov.")
         self.base = base
-        self.inputs = inputs_matrix(inputs, "inputs")
+        self.inputs = finite_inputs(inputs, "inputs", None)
         n, input_dim = self.inputs.shape
         if getattr(base, "input_dim", input_dim) != input_dim:
             raise ValueError(

@@ -17,7 +17,12 @@ from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.chains import run_chains
-from zoo.inference.em import conditional_covariances, conditional_draws, expectation_maximisation
+from zoo.inference.em import (
+    conditional_covariances,
+    conditional_draws,
+    conditional_means,
+    expectation_maximisation,
+)
 from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.progress import ClimbProgress
 from zoo.likelihoods.base import Likelihood
@@ -182,10 +187,7 @@ class NIWBase(ModelFactory):
         result = {values: centre[..., None] + _roots(covariance) @ z}
         for name in {"noise", "degrees"} & set(posterior.data_vars):
             array = posterior[name].to_numpy()
-            if array.ndim == 3:
-                chosen = rng.integers(array.shape[2], size=(chains, draws, len(names)))
-                array = np.take_along_axis(array, chosen, axis=2)
-            result[name] = array
+            result[name] = _of_some_task(array, len(names), rng) if array.ndim == 3 else array
         return result
 
     # ---------------------------------------------------------------- engines
@@ -220,9 +222,10 @@ class NIWBase(ModelFactory):
         group_moves: bool | None = None,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """``group_moves``: shears and scales of the population too; default where tasks have few rows."""
+        kernel = self.kernel(data, y)
         if group_moves is None:
-            group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * self.population(data).half.shape[1]
-        kernel = self.kernel(data, y, group_moves=group_moves)
+            group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * kernel.inputs.shape[1]
+        kernel = replace(kernel, group_moves=group_moves)
         return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
 
     def kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> NormalInverseWishartKernel:
@@ -386,14 +389,10 @@ class NIWBase(ModelFactory):
         """Means (p, T) and covariances (T, p, p) of the same."""
         rows, half = known.rows, known.population.half
         mean, cov = self._enter(known, fit, draw, rng)
-        noise = np.broadcast_to(draw["noise"], rows.n_tasks)
-        means, covariances = [], []
-        for t, of_task in enumerate(rows.rows_by_task()):
-            X, y = known.inputs[rows.row[of_task]], rows.y[of_task]
-            gain = np.linalg.solve(X @ cov @ X.T + noise[t] ** 2 * np.eye(len(y)), X @ cov).T
-            means.append(half @ (mean + gain @ (y - X @ mean))[: half.shape[1]])
-            covariances.append(half @ (cov - gain @ X @ cov)[: half.shape[1], : half.shape[1]] @ half.T)
-        return np.stack(means, axis=-1), np.stack(covariances)
+        noise, rank = draw["noise"], half.shape[1]
+        means = conditional_means(known.inputs, rows.row, rows.task, rows.y, rows.n_tasks, mean, cov, noise)
+        covariances = conditional_covariances(known.inputs, rows.row, rows.task, rows.n_tasks, cov, noise)
+        return half @ means[:rank], half @ covariances[:, :rank, :rank] @ half.T
 
     def _kernel_draws(self, draws: np.ndarray) -> xr.DataArray:
         return xr.DataArray(draws, dims=("chain", "draw", "point", "point_bis"), name="kernel")
@@ -436,9 +435,7 @@ class NIWBase(ModelFactory):
         noise = posterior["noise"].to_numpy()
         result = {}
         if self.noise == "task":
-            chosen = rng.integers(noise.shape[2], size=(chains, draws, new.n_tasks))
-            noise = np.take_along_axis(noise, chosen, axis=2)
-            result["noise"] = noise
+            noise = result["noise"] = _of_some_task(noise, new.n_tasks, rng)
         known = self._known_rows(fit, new)
         if known.inputs.shape[1] > known.population.half.shape[1]:
             warnings.warn(
@@ -511,6 +508,12 @@ def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
         task_names=(*data.task_names, *new.task_names),
         t=None if data.t is None or new.t is None else np.concatenate([data.t, new.t]),
     )
+
+
+def _of_some_task(values: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """At each draw the values (chain, draw, T) of ``size`` tasks picked at random."""
+    chosen = rng.integers(values.shape[2], size=(*values.shape[:2], size))
+    return np.take_along_axis(values, chosen, axis=2)
 
 
 def _roots(covariance: np.ndarray) -> np.ndarray:

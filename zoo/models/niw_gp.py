@@ -110,6 +110,10 @@ class NIWGaussianProcess(NIWBase):
             return restore(self.base_kernel)
         return self.base_kernel
 
+    def _basis(self, data: MultiTaskData) -> Basis:
+        """Features of the base kernel at the inputs of these data."""
+        return Basis.of(self.base_covariance(data.n_features), data.inputs)
+
     # ---------------------------------------------------------------- hooks
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
@@ -125,7 +129,7 @@ class NIWGaussianProcess(NIWBase):
     def prepare(self, data: MultiTaskData, train: MultiTaskData | None = None) -> FunctionData:
         """Rows as weights of the function values at the inputs of ``train``, or of ``data`` themselves."""
         fitted = data if train is None else train
-        basis = Basis.of(self.base_covariance(data.n_features), fitted.inputs)
+        basis = self._basis(fitted)
         n = basis.inputs.shape[0]
         if train is None:
             values = basis.half_inverse * basis.eigenvalues
@@ -190,7 +194,7 @@ class NIWGaussianProcess(NIWBase):
         It is the same at all inputs of a draw: right for each input by itself, not for several jointly.
         """
         draws = super().predictive_posterior(fit, rng)
-        back = self.population(self.prepare(fit.population_data)).back
+        back = self._basis(fit.population_data).half_inverse.T
         values = draws["function_values"].transpose("chain", "draw", "input", "task").to_numpy()
         residual = self._residual(values, back, fit.method == "em", rng)
         draws = draws.assign(residual=(("chain", "draw", "task"), residual))
@@ -259,8 +263,8 @@ class NIWGaussianProcess(NIWBase):
         :math:`b, s` as in the prior's extension, :math:`E[b'Vb + s] = (tr V + 1) / (\delta + r - 2)` times what the
         inputs of the fit leave open of the base kernel.
         """
-        prepared = self.prepare(fit.population_data)
-        basis, back = prepared.basis, self.population(prepared).back
+        basis = self._basis(fit.population_data)
+        back = basis.half_inverse.T
         draws = fit.posterior.mean(("chain", "draw"))
         V = back @ draws["function_cov"].to_numpy() @ back.T
         weight, base, residual = self._kernel_weights(fit, combine, np.trace(V), len(V))
@@ -278,8 +282,8 @@ class NIWGaussianProcess(NIWBase):
 
     def learned_kernel_draws(self, fit: Fit, X: Any, combine: bool = True) -> xr.DataArray:
         """Draws of K between inputs; see :meth:`Fit.learned_kernel_draws`."""
-        prepared = self.prepare(fit.population_data)
-        basis, back = prepared.basis, self.population(prepared).back
+        basis = self._basis(fit.population_data)
+        back = basis.half_inverse.T
         features = basis.features(X)
         V = back @ fit.posterior["function_cov"].to_numpy() @ back.T
         trace = np.trace(V, axis1=2, axis2=3)[..., None, None]

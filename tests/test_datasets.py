@@ -583,3 +583,73 @@ def test_hinge_labels_follow_their_law(C, margin):
 def test_bad_argument_is_named(argument, value):
     with pytest.raises(ValueError, match=rf"^{argument}\b"):
         datasets.simulate_matrix_normal(**({"n_tasks": 3, "n_features": 2} | {argument: value}))
+
+
+# ---------------------------------------------------------------- joint selection
+
+
+def test_joint_selection_shapes_and_names():
+    data, truth = datasets.simulate_joint_selection(3, 4, variances=[1.0, 2.0], n_per_task=[4, 1, 7])
+    assert data.task_sizes.tolist() == [4, 1, 7]
+    assert data.feature_names == tuple(truth["feature"].values) == ("x0", "x1", "x2", "x3")
+    assert data.task_names == tuple(truth["task"].values) == ("task 0", "task 1", "task 2")
+    assert truth["coefficients"].dims == ("feature", "task") and truth.attrs == {"noise": 0.04}
+    assert truth["relevant"].dtype == bool and truth["relevant"].values.tolist() == [True, True, False, False]
+    zero = truth["coefficients"].values == 0.0
+    assert zero[2:].all() and not zero[:2].any()
+
+
+def test_joint_selection_defaults_are_the_papers():
+    data, truth = datasets.simulate_joint_selection(random_seed=1)
+    assert (data.n_tasks, data.n_features, data.n_rows) == (10, 10, 250)
+    assert truth["relevant"].sum() == 5
+    assert data.transform is None
+
+
+def test_joint_selection_has_the_same_data_for_the_same_seed():
+    first, truth = datasets.simulate_joint_selection(random_seed=7)
+    second, again = datasets.simulate_joint_selection(random_seed=np.random.default_rng(7))
+    other, _ = datasets.simulate_joint_selection(random_seed=8)
+    np.testing.assert_array_equal(first.y, second.y)
+    assert truth.identical(again)
+    assert not np.array_equal(first.y, other.y)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.04, 1.0])
+def test_joint_selection_follows_its_law(noise):
+    variances = np.array([4.0, 0.01])
+    data, truth = datasets.simulate_joint_selection(2000, 3, variances, 2, noise, random_seed=5)
+    coefficients = truth["coefficients"].values
+    for row, variance in zip(coefficients, variances, strict=False):
+        assert stats.kstest(row / np.sqrt(variance), "norm").pvalue > FALSE_ALARM
+    assert abs(np.corrcoef(coefficients[:2])[0, 1]) < Z_LIMIT / np.sqrt(2000)
+    for column in data.X.T:
+        assert stats.kstest(column, "uniform").pvalue > FALSE_ALARM
+    residual = data.y - np.sum(data.X * coefficients[:, data.task].T, axis=1)
+    if noise == 0.0:
+        np.testing.assert_allclose(residual, 0.0, atol=1e-14)
+    else:
+        assert stats.kstest(residual / noise, "norm").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("n_tasks", 0),
+        ("n_features", 2.0),
+        ("n_per_task", [3, 4]),
+        ("variances", 1.0),
+        ("variances", []),
+        ("variances", [1.0] * 4),
+        ("variances", [1.0, 0.0]),
+        ("variances", [1.0, np.nan]),
+        ("variances", ["large"]),
+        ("noise", -0.1),
+        ("noise", np.inf),
+        ("noise", "loud"),
+    ],
+)
+def test_bad_argument_of_joint_selection_is_named(argument, value):
+    settings = {"n_tasks": 3, "n_features": 3, "variances": [1.0]} | {argument: value}
+    with pytest.raises(ValueError, match=rf"^{argument}\b"):
+        datasets.simulate_joint_selection(**settings)

@@ -202,8 +202,9 @@ def test_architecture_names_every_dependency():
 _LAYERS = (
     ("checks", "files"),
     ("data", "kernels"),
+    ("inference",),
     ("ops",),
-    ("inference", "distributions"),
+    ("distributions",),
     ("likelihoods",),
     ("datasets", "model_data"),
     ("new_rows", "predictive", "requirements", "storage"),

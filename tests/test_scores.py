@@ -1,11 +1,21 @@
 """Scores against formulas worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import norm
 
 import zoo
-from zoo.diagnostics import compare, explained_variance, f1_scores, log_loss, scalar_summaries
+from zoo.diagnostics import (
+    compare,
+    explained_variance,
+    f1_scores,
+    log_loss,
+    negative_log_predictive_density,
+    scalar_summaries,
+)
 from zoo.diagnostics.scores import ExplainedVariance
 
 
@@ -140,6 +150,78 @@ def test_compare_of_labels(labelled):
     expected = [100 * s for s in scores] + [log_loss(test.y, predicted["probability"])]
     assert row.to_numpy() == pytest.approx(expected)
     assert list(row.index) == ["accuracy %", "micro F1 %", "macro F1 %", "log loss"]
+
+
+class TestNegativeLogPredictiveDensity:
+    @pytest.mark.parametrize("name", ["pooled", "alone"])
+    def test_is_the_average_density_over_draws(self, real, name):
+        """Row by row, with the one noise of the pooled model and the noises of the separate ones."""
+        fits, test = real
+        fit = fits[name]
+        f = fit.predict_draws(test, random_seed=5)["f"].to_numpy().reshape(-1, test.n_rows)
+        noise = fit.posterior["noise"].to_numpy().reshape(len(f), -1) * fit.data.transform.y_scale
+        task = test.task if noise.shape[1] > 1 else np.zeros_like(test.task)
+        total = 0.0
+        for n, y in enumerate(test.y):
+            total -= np.log(np.mean([norm.pdf(y, f[s, n], noise[s, task[n]]) for s in range(len(f))]))
+        found = negative_log_predictive_density(fit, test, random_seed=5)
+        assert found == pytest.approx(total / test.n_rows)
+
+    def test_of_an_estimate_is_the_density_of_the_process(self):
+        """Against the conditional normal law, written down."""
+        data, _ = zoo.datasets.simulate_joint_selection(3, 4, (1.0, 0.5), n_per_task=12, random_seed=2)
+        train, test = data.split(0.5, random_seed=1)
+        model = zoo.MultiLaplaceGP(kernel="linear", C=1.0, mean="zero", standardize=False, noise_floor=0.1)
+        fit = model.fit(train, method="map", progress=False)
+        kappa, noise = (fit.posterior[name].to_numpy()[0, 0] for name in ("kappa", "noise"))
+        densities = []
+        for t, (known, asked) in enumerate(zip(train.rows_by_task(), test.rows_by_task(), strict=True)):
+            X, Z = train.X[known], test.X[asked]
+            gain = (
+                (Z * kappa[:, t])
+                @ X.T
+                @ np.linalg.inv(X * kappa[:, t] @ X.T + noise[t] ** 2 * np.eye(len(X)))
+            )
+            cov = (Z * kappa[:, t]) @ Z.T - gain @ (X * kappa[:, t]) @ Z.T
+            sd = np.sqrt(np.diag(cov) + noise[t] ** 2)
+            densities.append(norm.logpdf(test.y[asked], gain @ train.y[known], sd))
+        expected = -np.concatenate(densities).mean()
+        assert negative_log_predictive_density(fit, test, random_seed=1) == pytest.approx(expected, abs=0.01)
+
+    def test_rows_of_some_tasks_in_another_order(self, real):
+        fits, test = real
+        names = test.task_names
+        parts = [test.select_tasks([name]) for name in names]
+        by_task = [negative_log_predictive_density(fits["alone"], part, random_seed=5) for part in parts]
+        sizes = test.task_sizes.to_numpy()
+        together = test.select_tasks(names[::-1])
+        found = negative_log_predictive_density(fits["alone"], together, random_seed=5)
+        assert found == pytest.approx(np.average(by_task, weights=sizes))
+
+    def test_is_on_the_scale_of_the_user(self, real):
+        fits, test = real
+        data = replace(test, y=10.0 * test.y + 3.0)
+        scaled = replace(fits["pooled"].data.transform, y_scale=10.0 * fits["pooled"].data.transform.y_scale)
+        scaled = replace(scaled, y_mean=10.0 * fits["pooled"].data.transform.y_mean + 3.0)
+        fit = replace(fits["pooled"], data=replace(fits["pooled"].data, transform=scaled))
+        found = negative_log_predictive_density(fit, data, random_seed=5)
+        expected = negative_log_predictive_density(fits["pooled"], test, random_seed=5)
+        assert found == pytest.approx(expected + np.log(10.0))
+
+    def test_other_models_are_refused(self, real, labelled):
+        fits, test = real
+        with pytest.raises(ValueError, match="model of labels"):
+            negative_log_predictive_density(*labelled)
+        heavy = replace(fits["pooled"], factory=zoo.NIWLinear(response="student_t"))
+        with pytest.raises(ValueError, match="NIWLinear with StudentT responses"):
+            negative_log_predictive_density(heavy, test)
+
+    def test_unknown_task(self, real):
+        fits, test = real
+        with pytest.raises(ValueError, match="is not among the"):
+            negative_log_predictive_density(
+                fits["pooled"], replace(test, task_names=("x", *test.task_names[1:]))
+            )
 
 
 def test_compare_refuses_a_mixture_and_nothing(real, labelled):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from zoo.fit import Fit
     from zoo.models.baselines import IndependentTasks, PooledTasks
     from zoo.models.max_margin import MaxMargin
+    from zoo.models.multi_laplace import MultiLaplaceGP
     from zoo.models.niw import NIWLinear
     from zoo.models.niw_gp import NIWGaussianProcess
     from zoo.models.nonparametric_max_margin import NonparametricMaxMargin
@@ -26,6 +27,7 @@ __all__ = [
     "IndependentTasks",
     "MaxMargin",
     "ModelFactory",
+    "MultiLaplaceGP",
     "MultiTaskData",
     "NIWGaussianProcess",
     "NIWLinear",
@@ -51,6 +53,7 @@ _HOMES = {
     "IndependentTasks": "zoo.models.baselines",
     "MaxMargin": "zoo.models.max_margin",
     "ModelFactory": "zoo.factory",
+    "MultiLaplaceGP": "zoo.models.multi_laplace",
     "MultiTaskData": "zoo.data",
     "NIWGaussianProcess": "zoo.models.niw_gp",
     "NIWLinear": "zoo.models.niw",

@@ -43,6 +43,13 @@ def positive(value: Any, argument: str) -> None:
         raise ValueError(f"{argument} is {value!r}. Give a finite number above 0.")
 
 
+def not_negative(value: Any, argument: str) -> None:
+    """Raise unless ``value`` is a finite number of 0 or more."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not (number and np.isfinite(value) and value >= 0):
+        raise ValueError(f"{argument} is {value!r}. Give a finite number, 0 or more.")
+
+
 def whole_number(value: Any, argument: str, least: int = 1) -> int:
     """``value`` as an int of ``least`` or more; a bool is none."""
     try:

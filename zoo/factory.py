@@ -21,8 +21,6 @@ from zoo.storage import to_datatree
 
 __all__ = ["Method", "ModelFactory", "Run", "UnsupportedMethodError"]
 
-_HOOKS = ("priors", "latent", "likelihood", "observation")
-
 
 class UnsupportedMethodError(ValueError):
     """An inference method that this factory, with these fields or overridden hooks, does not have."""
@@ -65,7 +63,7 @@ class ModelFactory:
         Property with the :class:`~zoo.likelihoods.base.Likelihood` that checks y and predicts.
     ``new_task(posterior, names, rng)``
         Posterior draws for tasks that were not in the data.
-    ``prepare(data, train)``
+    ``prepare(data, train, known)``
         The data as the model sees them, where a field sets the weights of rows or makes features of them.
     ``default_method(data)``
         The method that ``fit`` takes if none is named.
@@ -89,6 +87,9 @@ class ModelFactory:
 
     allows_empty_tasks: ClassVar[bool] = False
     """Whether a task may be without rows: it is then warned of, and predicted from the population."""
+
+    hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "likelihood", "observation")
+    """Hooks that a specialised engine is derived from: a subclass that overrides one keeps NUTS alone."""
 
     # ---------------------------------------------------------------- hooks
 
@@ -118,6 +119,9 @@ class ModelFactory:
         if data.weight is not None:
             parameters["weight"] = data.weight
         return self.observation.term(f, data.y, **parameters)
+
+    # Its y has mean f, and the class probabilities of `observation`: a hook of the user's need not.
+    likelihood.matches_observation = True  # type: ignore[attr-defined]
 
     @property
     def observation(self) -> Likelihood:
@@ -153,6 +157,18 @@ class ModelFactory:
             "Fit all tasks together, or predict it with new_task=True."
         )
 
+    def relevance(self, fit: Fit, threshold: float = 0.01, ci_prob: float = 0.9) -> xr.Dataset:
+        """What :meth:`Fit.relevance` does."""
+        raise UnsupportedMethodError(f"{type(self).__name__} selects no features. Use MultiLaplaceGP.")
+
+    def pointwise_log_likelihood(
+        self, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """Log density (S, N) of prepared rows at posterior draws (chain, draw, ...); here by the likelihood term."""
+        from zoo.predictive import pointwise_log_likelihood
+
+        return pointwise_log_likelihood(self, data, y, posterior)
+
     def learned_kernel(self, fit: Fit, combine: bool = True) -> Any:
         """What :meth:`Fit.learned_kernel` does."""
         raise UnsupportedMethodError(
@@ -186,7 +202,9 @@ class ModelFactory:
             )
         return self.observation.encode(data)
 
-    def prepare(self, data: MultiTaskData, train: MultiTaskData | None = None) -> MultiTaskData:
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> MultiTaskData:
         """The data as the model sees them; here as they are.
 
         Parameters
@@ -195,6 +213,8 @@ class ModelFactory:
             The data to fit, or rows to predict.
         train : MultiTaskData, optional
             Where ``data`` are rows to predict: the data that were fitted.
+        known : MultiTaskData, optional
+            There too: the rows whose responses the predictions may use, those of ``condition`` included.
         """
         return data
 
@@ -282,7 +302,7 @@ class ModelFactory:
         owner = next(cls for cls in type(self).__mro__ if engine in vars(cls))
         return [
             hook
-            for hook in _HOOKS
+            for hook in self.hooks
             if inspect.getattr_static(type(self), hook) is not inspect.getattr_static(owner, hook)
         ]
 

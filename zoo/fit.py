@@ -196,7 +196,7 @@ class Fit:
             feature_names=self.data.feature_names,
             t=t_values,
         )
-        return self.factory.prepare(rows, self.population_data), posterior, rng
+        return self.factory.prepare(rows, self.population_data, self.data), posterior, rng
 
     def _draws(
         self, rows: MultiTaskData, posterior: dict[str, np.ndarray], rng: np.random.Generator
@@ -223,9 +223,7 @@ class Fit:
 
     def _likelihood_overridden(self) -> bool:
         # A user's own likelihood term need not have mean f, or the class probability of `observation`.
-        from zoo.factory import ModelFactory
-
-        return type(self.factory).likelihood is not ModelFactory.likelihood
+        return not getattr(type(self.factory).likelihood, "matches_observation", False)
 
     def _user_labels(self, sign: np.ndarray) -> np.ndarray:
         from zoo.likelihoods.base import label_values
@@ -246,12 +244,10 @@ class Fit:
         xarray.DataTree
             ``idata``, with ``log_likelihood`` holding ``y`` (dims ``chain, draw, obs``).
         """
-        from zoo.predictive import pointwise_log_likelihood
-
         posterior = {str(name): values.to_numpy() for name, values in self.posterior.items()}
         y = self.factory.validate(self.data)
         train = self.population_data if self.conditioned else None
-        values = pointwise_log_likelihood(self.factory, self.factory.prepare(self.data, train), y, posterior)
+        values = self.factory.pointwise_log_likelihood(self.factory.prepare(self.data, train), y, posterior)
         sizes = self.posterior.sizes
         coords = {
             "chain": self.posterior["chain"],
@@ -288,6 +284,28 @@ class Fit:
             A task is in the data already, or the features differ.
         """
         return self.factory.condition(self, task_data, random_seed)
+
+    def relevance(self, threshold: float = 0.01, ci_prob: float = 0.9) -> xr.Dataset:
+        r"""How much each feature matters, over all tasks, for models with ARD parameters.
+
+        Parameters
+        ----------
+        threshold : float
+            Share of the sum of relevances above which a draw includes a feature.
+        ci_prob : float
+            Probability of the central interval.
+
+        Returns
+        -------
+        xarray.Dataset
+            Dim ``feature`` (constant features left out): ``relevance``, the norm over tasks of the feature's ARD
+            parameters, of features on the scale of the model's kernel (standardized by default), with ``lower`` and
+            ``upper``; ``share`` of the sum over features; ``inclusion``, the posterior probability that the share
+            exceeds ``threshold`` (of a mode: whether the norm is above 0), and ``selected``, whether that is above
+            one half. ``kappa`` (feature, task) on the user's scale, so that :math:`1/\sqrt{\kappa}` is a lengthscale
+            in the units of the feature; ``kappa_standardized`` on the kernel's.
+        """
+        return self.factory.relevance(self, threshold, ci_prob)
 
     def learned_kernel(self, combine: bool = True) -> Any:
         """The covariance function of tasks that the fit learned, a :class:`zoo.kernels.LearnedKernel`.

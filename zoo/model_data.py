@@ -58,6 +58,19 @@ class ModelData:
             weight=None if data.weight is None else pm.Data("weight", data.weight, dims="obs"),
         )
 
+    @classmethod
+    def constant(cls, data: MultiTaskData) -> ModelData:
+        """The rows as constants, outside the variables of any model."""
+        return cls(
+            source=data,
+            inputs=pt.constant(data.inputs),
+            row=pt.constant(data.row) if data.shares_inputs else None,
+            y=pt.constant(data.y),
+            task=pt.constant(data.task),
+            t=None if data.t is None else pt.constant(data.t),
+            weight=None if data.weight is None else pt.constant(data.weight),
+        )
+
     @property
     def X(self) -> Any:
         """Features of each observation, (N, D)."""

@@ -16,6 +16,7 @@ FACTORIES = {
     "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
     "NIWLinear": "zoo.models.niw",
     "NIWGaussianProcess": "zoo.models.niw_gp",
+    "MultiLaplaceGP": "zoo.models.multi_laplace",
     "IndependentTasks": "zoo.models.baselines",
     "PooledTasks": "zoo.models.baselines",
 }

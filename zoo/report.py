@@ -163,6 +163,8 @@ def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[
             save_figure(plots.task_correlation, folder / "task_correlation.png", fit)
         if "coefficients" in fit.posterior and not fit.is_point:
             save_figure(plots.coefficient_forest, folder / "coefficient_forest.png", fit)
+        if "kappa" in fit.posterior:
+            save_figure(plots.relevance_bars, folder / "relevance.png", fit)
         if fit.is_point:
             save_figure(plots.objective_trace, folder / "objective_trace.png", fit)
         else:

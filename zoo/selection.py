@@ -365,7 +365,8 @@ def _run_fold(
                 settings = {**plan.settings, "start": fit} if warm else plan.settings
                 fit = point.fit(train, method=method, random_seed=fit_seed, progress=False, **settings)
                 sizes = fit.idata["posterior"].sizes
-                if sizes["chain"] * sizes["draw"] < plan.settings["chains"] * plan.settings["draws"]:
+                wanted = 1 if fit.is_point else plan.settings["chains"] * plan.settings["draws"]
+                if sizes["chain"] * sizes["draw"] < wanted:
                     # Samplers keep what they have on Ctrl-C, but the score of a cut fit compares with no other.
                     raise KeyboardInterrupt(f"fold {number} was interrupted at grid point {shown}")
                 if callable(plan.score):

@@ -151,10 +151,10 @@ class FactoryTestCase:
             assert set(shapes) == set(dims)
 
     def test_same_seed_same_draws(self) -> None:
-        """The first method repeats itself bit for bit, and another seed gives other draws."""
+        """The first method repeats itself bit for bit, and another seed gives other draws (not another estimate)."""
         first, second, other = self.fit(seed=1), self.fit(seed=1), self.fit(seed=2)
         assert first.posterior.equals(second.posterior)
-        assert not first.posterior.equals(other.posterior)
+        assert first.is_point or not first.posterior.equals(other.posterior)
 
     def test_save_and_load(self, tmp_path: Path) -> None:
         """A fit comes back from its file as it was."""

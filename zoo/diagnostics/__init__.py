@@ -9,6 +9,7 @@ from zoo.diagnostics.scores import (
     explained_variance,
     f1_scores,
     log_loss,
+    negative_log_predictive_density,
 )
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "f1_scores",
     "log_loss",
     "loo",
+    "negative_log_predictive_density",
     "scalar_summaries",
 ]

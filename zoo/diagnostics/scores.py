@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.special import logsumexp
 
 from zoo.data import MultiTaskData
+from zoo.likelihoods.gaussian import Gaussian
 
 if TYPE_CHECKING:
     from zoo.fit import Fit
 
-__all__ = ["ExplainedVariance", "LabelScores", "compare", "explained_variance", "f1_scores", "log_loss"]
+__all__ = [
+    "ExplainedVariance",
+    "LabelScores",
+    "compare",
+    "explained_variance",
+    "f1_scores",
+    "log_loss",
+    "negative_log_predictive_density",
+]
 
 # A probability of 0 for what happened would make the log loss infinite: it is held this far from 0 and 1.
 _SMALLEST_PROBABILITY = 1e-12
@@ -109,6 +119,66 @@ def log_loss(label: Any, probability: Any) -> float:
     _require_finite(probability=probability_)
     came = np.where(label_ > 0, probability_, 1.0 - probability_)
     return float(-np.log(np.clip(came, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)).mean())
+
+
+def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: int | None = None) -> float:
+    r"""Mean over rows of minus the log predictive density of the observed responses (NLPD; lower is better).
+
+    .. math::
+
+        -\frac{1}{N} \sum_n \log \frac{1}{S} \sum_s N(y_n \mid f_n^{(s)}, (\sigma_{t(n)}^{(s)})^2)
+
+    with S draws of the function and of the noise. An estimate gives one noise for all draws of the function. The unit
+    is nats a row, of a density on the user's scale: it rises by log c where the response is multiplied by c.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a model with Gaussian noise: its observation is Gaussian, and its posterior holds ``noise``, the standard
+        deviation, for all tasks or for each.
+    test : MultiTaskData
+        Rows of known tasks, on the user's scale or standardized.
+    random_seed : int, optional
+        For the predictive draws.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        The model has labels, another noise, or a likelihood of its own; or a task of ``test`` is not among its tasks.
+    """
+    if fit.factory.observation.labels:
+        raise ValueError("fit is of a model of labels. Use log_loss.")
+    posterior = fit.posterior
+    noise = posterior.get("noise")
+    if (
+        not isinstance(fit.factory.observation, Gaussian)
+        or noise is None
+        or not set(noise.dims) <= {"chain", "draw", "task"}
+        or fit._likelihood_overridden()
+    ):
+        raise ValueError(
+            f"fit is of {type(fit.factory).__name__} with {type(fit.factory.observation).__name__} responses, whose "
+            "density is not Gaussian with the model's noise. Use compute_log_likelihood or compare."
+        )
+    f = fit.predict_draws(test, random_seed=random_seed)["f"].to_numpy()
+    sd = noise.transpose("chain", "draw", ...).to_numpy()
+    if "task" in noise.dims:
+        # By name: the data may hold their tasks in another order than the fit.
+        known = list(posterior["task"].to_numpy())
+        sd = sd[:, :, [known.index(name) for name in test.task_names]][:, :, test.task]
+    else:
+        sd = sd[:, :, None]
+    # The noise of an estimate goes with every draw of its function.
+    sd = np.broadcast_to(sd, f.shape)
+    if fit.data.transform is not None:
+        sd = sd * fit.data.transform.y_scale
+    log_density = -0.5 * ((test.original_y() - f) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2.0 * np.pi)
+    draws = f.shape[0] * f.shape[1]
+    return float(-(logsumexp(log_density, axis=(0, 1)) - np.log(draws)).mean())
 
 
 def compare(

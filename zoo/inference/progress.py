@@ -95,12 +95,14 @@ class ChainProgress:
 class ClimbProgress:
     """A rich line that follows an objective; a context manager whose ``report`` is called with each value."""
 
-    def __init__(self, total: int, shown: bool = True):
+    def __init__(
+        self, total: int, shown: bool = True, label: str = "EM", objective: str = "penalised log-likelihood"
+    ):
         self._bar = Progress(
-            TextColumn("EM"),
+            TextColumn(label),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("iterations, penalised log-likelihood {task.fields[value]}"),
+            TextColumn(f"iterations, {objective} {{task.fields[value]}}"),
             disable=not shown,
         )
         self._task = self._bar.add_task("", total=total, value="")

@@ -106,7 +106,9 @@ class MaxMarginBase(ModelFactory):
             return Hinge(C=C, margin=self.margin)
         return EpsilonInsensitive(C=C, epsilon=self.epsilon)
 
-    def prepare(self, data: MultiTaskData, train: MultiTaskData | None = None) -> MultiTaskData:
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> MultiTaskData:
         """The data with ``class_weight`` in the weights of their rows."""
         if self.class_weight is None or train is not None:
             return data

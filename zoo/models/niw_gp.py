@@ -126,7 +126,9 @@ class NIWGaussianProcess(NIWBase):
             )
         return y
 
-    def prepare(self, data: MultiTaskData, train: MultiTaskData | None = None) -> FunctionData:
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> FunctionData:
         """Rows as weights of the function values at the inputs of ``train``, or of ``data`` themselves."""
         fitted = data if train is None else train
         basis = self._basis(fitted)

@@ -7,6 +7,16 @@ Figures are pyplot's: ``plt.show()`` shows them, and in a notebook a semicolon a
 from zoo.plots.correlation import task_correlation
 from zoo.plots.forest import coefficient_forest
 from zoo.plots.predictions import predicted_vs_observed
+from zoo.plots.relevance import relevance_bars, relevance_map, relevance_path
 from zoo.plots.traces import objective_trace, trace_rank
 
-__all__ = ["coefficient_forest", "objective_trace", "predicted_vs_observed", "task_correlation", "trace_rank"]
+__all__ = [
+    "coefficient_forest",
+    "objective_trace",
+    "predicted_vs_observed",
+    "relevance_bars",
+    "relevance_map",
+    "relevance_path",
+    "task_correlation",
+    "trace_rank",
+]

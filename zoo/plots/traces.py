@@ -19,12 +19,12 @@ __all__ = ["objective_trace", "trace_rank"]
 
 
 def objective_trace(fit: Fit, ax: Axes | None = None) -> Figure:
-    """Penalised log-likelihood by iteration, of a fit whose method climbs one.
+    """Penalised log-likelihood or objective by iteration, of a fit whose method climbs the one or descends the other.
 
     Parameters
     ----------
     fit : Fit
-        Its ``sample_stats`` hold ``penalised_log_likelihood``.
+        Its ``sample_stats`` hold ``penalised_log_likelihood`` (EM) or ``objective`` (a mode).
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -32,11 +32,17 @@ def objective_trace(fit: Fit, ax: Axes | None = None) -> Figure:
     matplotlib.figure.Figure
     """
     stats = fit.idata["sample_stats"]
-    if "penalised_log_likelihood" not in stats:
+    name = next((n for n in ("penalised_log_likelihood", "objective") if n in stats), None)
+    if name is None:
         raise ValueError(f"fit was made by method {fit.method!r}, which climbs no objective. Use trace_rank.")
+    label, title = (
+        ("negative log posterior density", "the descent")
+        if name == "objective"
+        else ("penalised log-likelihood", "the climb")
+    )
     ax = panel(ax, (6.0, 3.0))
-    ax.plot(stats["penalised_log_likelihood"].to_numpy()[0])
-    ax.set(xlabel="iteration", ylabel="penalised log-likelihood", title=f"{fit.method}: the climb")
+    ax.plot(stats[name].to_numpy()[0])
+    ax.set(xlabel="iteration", ylabel=label, title=f"{fit.method}: {title}")
     return figure_of(ax)
 
 

@@ -275,16 +275,15 @@ class EvidenceObjective:
 
     # ---------------------------------------------------------------- the shared mean
 
-    def refresh(self, theta: np.ndarray) -> bool:
-        """Generalised least squares for the shared mean; whether there is one."""
+    def refresh(self, theta: np.ndarray) -> None:
+        """Generalised least squares for the shared mean, where there is one."""
         if self.design is None:
-            return False
+            return
         parameters = self.unpack(theta)
         H = self.design
         solved = np.column_stack([-self.evidence(parameters, column)[4] for column in H.T.copy()])
         factor = cho_factor(np.eye(H.shape[1]) + H.T @ solved)
         self.mean_coefficients = cho_solve(factor, solved.T @ self.y)
-        return True
 
     # ---------------------------------------------------------------- curvature
 

@@ -67,8 +67,8 @@ class Objective(Protocol):
         """Positive semi-definite matrices that resemble the Hessians, (B, p, p): Fisher information."""
         ...
 
-    def refresh(self, theta: np.ndarray) -> bool:
-        """Minimise over the parameters outside theta; say whether anything could have changed."""
+    def refresh(self, theta: np.ndarray) -> None:
+        """Minimise over the parameters outside theta."""
         ...
 
 

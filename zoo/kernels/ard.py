@@ -7,6 +7,7 @@ With lengthscale 1 this is srijith2014 eq (4) of the squared-exponential kernel,
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ __all__ = ["ScaledCovariance", "batched_covariance", "scaled_inputs"]
 _TINY = 1e-12
 # Relative step of the finite differences of the slopes, which the curvature alone needs.
 _STEP = 1e-6
+_X, _Y, _G = (pt.matrix(name, dtype="float64") for name in ("X", "Y", "G"))
+_KAPPA = pt.vector("kappa", dtype="float64")
 
 
 def scaled_inputs(X: Any, kappa: Any) -> Any:
@@ -45,14 +48,27 @@ class ScaledCovariance:
     linear = False
 
     def __init__(self, covariance: Any):
-        X, Y = (pt.matrix(name, dtype="float64") for name in ("X", "Y"))
-        kappa, G = pt.vector("kappa", dtype="float64"), pt.matrix("G", dtype="float64")
-        left, right = scaled_inputs(X, kappa), scaled_inputs(Y, kappa)
-        same = covariance(left)
-        self._matrix = pytensor.function([X, kappa], same)
-        self._cross = pytensor.function([X, Y, kappa], covariance(left, right))
-        self._diagonal = pytensor.function([X, kappa], covariance(left, diag=True), on_unused_input="ignore")
-        self._pull = pytensor.function([X, kappa, G], pt.grad((G * same).sum(), kappa))
+        self.covariance = covariance
+
+    # Each is compiled when it is first asked for: a model that NUTS samples asks for none.
+    @cached_property
+    def _matrix(self) -> Any:
+        return pytensor.function([_X, _KAPPA], self.covariance(scaled_inputs(_X, _KAPPA)))
+
+    @cached_property
+    def _cross(self) -> Any:
+        cross = self.covariance(scaled_inputs(_X, _KAPPA), scaled_inputs(_Y, _KAPPA))
+        return pytensor.function([_X, _Y, _KAPPA], cross)
+
+    @cached_property
+    def _diagonal(self) -> Any:
+        diagonal = self.covariance(scaled_inputs(_X, _KAPPA), diag=True)
+        return pytensor.function([_X, _KAPPA], diagonal, on_unused_input="ignore")
+
+    @cached_property
+    def _pull(self) -> Any:
+        total = (_G * self.covariance(scaled_inputs(_X, _KAPPA))).sum()
+        return pytensor.function([_X, _KAPPA, _G], pt.grad(total, _KAPPA))
 
     def matrix(self, X: np.ndarray, Y: np.ndarray, kappa: np.ndarray) -> np.ndarray:
         """Between inputs (n, D) and (m, D), (n, m)."""

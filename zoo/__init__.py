@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zoo.models.baselines import IndependentTasks, PooledTasks
     from zoo.models.max_margin import MaxMargin
     from zoo.models.multi_laplace import MultiLaplaceGP
+    from zoo.models.multitask_kernel import MultiTaskKernelMachine
     from zoo.models.niw import NIWLinear
     from zoo.models.niw_gp import NIWGaussianProcess
     from zoo.models.nonparametric_max_margin import NonparametricMaxMargin
@@ -29,6 +30,7 @@ __all__ = [
     "ModelFactory",
     "MultiLaplaceGP",
     "MultiTaskData",
+    "MultiTaskKernelMachine",
     "NIWGaussianProcess",
     "NIWLinear",
     "NonparametricMaxMargin",
@@ -55,6 +57,7 @@ _HOMES = {
     "ModelFactory": "zoo.factory",
     "MultiLaplaceGP": "zoo.models.multi_laplace",
     "MultiTaskData": "zoo.data",
+    "MultiTaskKernelMachine": "zoo.models.multitask_kernel",
     "NIWGaussianProcess": "zoo.models.niw_gp",
     "NIWLinear": "zoo.models.niw",
     "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",

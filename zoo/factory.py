@@ -157,6 +157,24 @@ class ModelFactory:
             "Fit all tasks together, or predict it with new_task=True."
         )
 
+    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (n,) of y at prepared rows, where they are normal and known without draws."""
+        return None
+
+    def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+        """What :meth:`Fit.add_rows` does."""
+        raise UnsupportedMethodError(
+            f"{type(self).__name__} cannot take up new rows without a new fit. Fit all rows together."
+        )
+
+    def add_task(
+        self, fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None
+    ) -> Fit:
+        """What :meth:`Fit.add_task` does."""
+        raise UnsupportedMethodError(
+            f"{type(self).__name__} cannot take up a new task without a new fit. Fit all tasks together."
+        )
+
     def relevance(self, fit: Fit, threshold: float = 0.01, ci_prob: float = 0.9) -> xr.Dataset:
         """What :meth:`Fit.relevance` does."""
         raise UnsupportedMethodError(f"{type(self).__name__} selects no features. Use MultiLaplaceGP.")

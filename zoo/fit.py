@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import ndtri
 
 from zoo.checks import probability
 from zoo.data import MultiTaskData
@@ -37,6 +38,8 @@ class Fit:
         The inference method that made the draws.
     conditioned : tuple of str
         Tasks that :meth:`condition` added: the population was learned without them.
+    cache : dict
+        What a factory makes of the fit once, for predictions; no part of the file.
     """
 
     factory: ModelFactory
@@ -44,6 +47,7 @@ class Fit:
     idata: xr.DataTree
     method: str
     conditioned: tuple[str, ...] = ()
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def population_data(self) -> MultiTaskData:
@@ -119,9 +123,12 @@ class Fit:
         """
         probability(ci_prob, "ci_prob")
         rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
-        f, y = self._draws(rows, posterior, rng)
         tail = (1.0 - ci_prob) / 2.0
         labels = self.factory.observation.labels
+        moments = None if new_task else self.factory.predictive_moments(self, rows)
+        if moments is not None:
+            return self._summary(rows, self._gaussian(*moments, tail), ci_prob)
+        f, y = self._draws(rows, posterior, rng)
         shown = f if labels else y
         mean = y.mean(axis=0) if self._likelihood_overridden() and not labels else f.mean(axis=0)
         result = {
@@ -133,6 +140,16 @@ class Fit:
         if labels:
             result["probability"] = self._class_probability(rows, posterior, f, y).mean(axis=0)
             result["label"] = self._user_labels(result["mean"])
+        return self._summary(rows, result, ci_prob)
+
+    def _gaussian(self, mean: np.ndarray, sd: np.ndarray, tail: float) -> dict[str, np.ndarray]:
+        """Summaries of a normal law on the user's scale."""
+        if self.data.transform is not None:
+            mean, sd = self.data.transform.restore_y(mean), sd * self.data.transform.y_scale
+        z = ndtri(1.0 - tail)
+        return {"mean": mean, "sd": sd, "lower": mean - z * sd, "upper": mean + z * sd}
+
+    def _summary(self, rows: MultiTaskData, result: dict[str, np.ndarray], ci_prob: float) -> xr.Dataset:
         dataset = xr.Dataset(
             {k: ("obs", v) for k, v in result.items()}, coords={"obs": np.arange(rows.n_rows)}
         )
@@ -284,6 +301,49 @@ class Fit:
             A task is in the data already, or the features differ.
         """
         return self.factory.condition(self, task_data, random_seed)
+
+    def add_rows(self, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+        """The fit with more rows of its tasks, without fitting the others again.
+
+        Parameters
+        ----------
+        rows : MultiTaskData
+            On the user's scale (or standardized by their own ``standardize``, which is undone).
+        random_seed : int, optional
+
+        Returns
+        -------
+        Fit
+            What a fit to all rows would be, with the hyper-parameters of this one.
+
+        Raises
+        ------
+        UnsupportedMethodError
+            The model or the method has no such update: fit all rows together.
+        ValueError
+            A task is not in the fit, or the features differ.
+        """
+        return self.factory.add_rows(self, rows, random_seed)
+
+    def add_task(self, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None) -> Fit:
+        """The fit with new tasks and their rows, without fitting the others again.
+
+        Unlike :meth:`condition`, the new rows count for the old tasks too.
+
+        Parameters
+        ----------
+        task_data : MultiTaskData
+            Rows of tasks that are not in the data, as for :meth:`condition`.
+        kernel : pm.gp.cov.Covariance, optional
+            The kernel of all tasks, where one for the old tasks was handed to the factory.
+        random_seed : int, optional
+
+        Returns
+        -------
+        Fit
+            What a fit to all rows would be, with the hyper-parameters of this one.
+        """
+        return self.factory.add_task(self, task_data, kernel, random_seed)
 
     def relevance(self, threshold: float = 0.01, ci_prob: float = 0.9) -> xr.Dataset:
         r"""How much each feature matters, over all tasks, for models with ARD parameters.

@@ -17,6 +17,7 @@ FACTORIES = {
     "NIWLinear": "zoo.models.niw",
     "NIWGaussianProcess": "zoo.models.niw_gp",
     "MultiLaplaceGP": "zoo.models.multi_laplace",
+    "MultiTaskKernelMachine": "zoo.models.multitask_kernel",
     "IndependentTasks": "zoo.models.baselines",
     "PooledTasks": "zoo.models.baselines",
 }

@@ -2,18 +2,22 @@
 
 A leaf is ``(name, (parameter, value), ...)``, as in ``("ExpQuad", ("input_dim", 2), ("ls", 1.0))``. Sums and products
 are ``("Add", part, ...)`` and ``("Prod", part, ...)``, where a part may be a number; a power is
-``("Exponentiated", part, number)``. Equal kernels have equal descriptions, up to the order of their parts.
+``("Exponentiated", part, number)``. Equal kernels have equal descriptions, up to the order of their parts. Task kernels
+are leaves too, whose base is a description in its turn: ``("ICM", ("input_dim", 3), ("base", ("ExpQuad", ...)), ...)``.
 """
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
 from pymc.gp import cov
 
-from zoo.checks import one_of, whole_number
+from zoo.checks import names, one_of, whole_number
+from zoo.kernels.coregionalisation import LMC
 from zoo.kernels.evaluate import fixed_number
+from zoo.kernels.task_kernel import TaskKernel, known_kernel
 
 __all__ = ["WORDS", "describe", "from_word", "restore"]
 
@@ -34,7 +38,7 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
     "Linear": ("c",),
     "Polynomial": ("c", "d", "offset"),
 }
-_COMBINATIONS = {"Add": cov.Add, "Prod": cov.Prod}
+_COMBINATIONS = {"Add": cov.Add, "Prod": cov.Prod, "LMC": LMC}
 _WORDS = {
     "linear": ("Linear", ("c", 0.0)),
     "squared_exponential": ("ExpQuad", ("ls", 1.0)),
@@ -70,8 +74,8 @@ def describe(covariance: Any, argument: str = "base_kernel") -> Description:
     Parameters
     ----------
     covariance : pm.gp.cov.Covariance
-        Constant, WhiteNoise, ExpQuad, RatQuad, Matern52, Matern32, Matern12, Exponential, Cosine, Periodic, Linear or
-        Polynomial with numbers as parameters; sums, products, powers and multiples of these.
+        Constant, WhiteNoise, ExpQuad, RatQuad, Matern52, Matern32, Matern12, Exponential, Cosine, Periodic, Linear,
+        Polynomial or a task kernel with numbers as parameters; sums, products, powers and multiples of these.
     argument : str
         What an error calls the covariance.
 
@@ -86,6 +90,8 @@ def describe(covariance: Any, argument: str = "base_kernel") -> Description:
     if type(covariance) is cov.Exponentiated:
         power = _parameter(covariance.power, "power", name, argument)
         return (name, describe(covariance.kernel, argument), power)
+    if isinstance(covariance, TaskKernel):
+        return _describe_task_kernel(covariance, argument)
     if name not in _PARAMETERS or type(covariance) is not getattr(cov, name):
         raise TypeError(f"{argument} holds {name}, which has no description. {_ADVICE}")
     values = ((p, _parameter(getattr(covariance, p), p, name, argument)) for p in _PARAMETERS[name])
@@ -117,6 +123,47 @@ def _describe_part(part: Any, name: str, argument: str) -> Any:
     return number
 
 
+def _describe_task_kernel(kernel: TaskKernel, argument: str) -> Description:
+    """Name, dims and every argument of the class that is not left at its default."""
+    kind = type(kernel)
+    if known_kernel(kind.__name__) is not kind:
+        raise TypeError(f"{argument} holds {kind.__name__}, and another class has that name. Rename it.")
+    taken = inspect.signature(kind.__init__).parameters
+    parts: list[tuple[str, Any]] = []
+    if "n_tasks" in taken and taken["n_tasks"].default is inspect.Parameter.empty:
+        parts.append(("n_tasks", kernel.n_tasks))
+    for name in kernel.parameters:
+        value = getattr(kernel, name)
+        # A part of the kernel that is switched off, and by default so, leaves nothing to learn.
+        off = value is False or (isinstance(value, float) and value == 0.0)
+        if value is not None and not (off and name in taken and taken[name].default == value):
+            parts.append((name, _array_parameter(value, name, kind.__name__, argument)))
+    if kernel.Q is not None:
+        parts.append(("Q", _array_parameter(kernel.Q, "Q", kind.__name__, argument)))
+    for name in kernel.covariances:
+        if getattr(kernel, name) is not None:
+            parts.append((name, describe(getattr(kernel, name), f"{argument}.{name}")))
+    if kernel.task_names != names(None, "task_names", kernel.n_tasks, "task "):
+        parts.append(("task_names", kernel.task_names))
+    return (kind.__name__, *_dims(kernel), *parts)
+
+
+def _array_parameter(value: Any, parameter: str, name: str, argument: str) -> Any:
+    """A parameter as a number, or as nested tuples of numbers."""
+    number = fixed_number(value, constant=True)
+    if number is None:
+        raise TypeError(
+            f"{argument} holds {name}, whose {parameter} is random or symbolic, not a number. Give numbers."
+        )
+    # Whole numbers and truth values stay what they are: labels, parents of nodes, options.
+    exact = np.asarray(value) if not hasattr(value, "owner") else number
+    return _nested(exact.tolist())
+
+
+def _nested(value: Any) -> Any:
+    return tuple(_nested(v) for v in value) if isinstance(value, list) else value
+
+
 def _parameter(value: Any, parameter: str, name: str, argument: str) -> Any:
     """A parameter as a float, or as a tuple of floats where it has several entries."""
     number = fixed_number(value, constant=True)
@@ -143,10 +190,13 @@ def _dims(covariance: Any) -> Description:
 def _restore(description: Any) -> Any:
     name, *parts = description
     if name in _COMBINATIONS:
-        return _COMBINATIONS[name]([p if isinstance(p, int | float) else _restore(p) for p in parts])
+        factors = [_restore(p) if isinstance(p, list | tuple) else p for p in parts]
+        return LMC(factors[0].input_dim, factors) if name == "LMC" else _COMBINATIONS[name](factors)
     if name == "Exponentiated":
         kernel, power = parts
         return _restore(kernel) ** power
+    if name not in _PARAMETERS and (kind := known_kernel(name)) is not None:
+        return _restore_task_kernel(kind, parts)
     known = {"input_dim", "active_dims", *_PARAMETERS[name]}
     arguments = {key: list(value) if isinstance(value, list | tuple) else value for key, value in parts}
     for key in arguments:
@@ -154,3 +204,16 @@ def _restore(description: Any) -> Any:
     # PyTensor keeps a float that single precision holds as one of single precision: no digit is lost.
     vectors = {key: np.asarray(v, dtype=np.float64) for key, v in arguments.items() if isinstance(v, list)}
     return getattr(cov, name)(**{**arguments, **vectors})
+
+
+def _restore_task_kernel(kind: type[TaskKernel], parts: Any) -> TaskKernel:
+    common = {"input_dim", "active_dims", "n_tasks", "task_names", "Q"}
+    arguments = {}
+    for key, value in parts:
+        one_of(key, {*common, *kind.parameters, *kind.covariances}, kind.__name__)
+        if key in kind.covariances:
+            value = _restore(value)
+        elif isinstance(value, list | tuple) and key != "task_names":
+            value = np.asarray(value)
+        arguments[key] = value
+    return kind(**arguments)

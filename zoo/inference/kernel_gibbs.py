@@ -1,0 +1,210 @@
+"""Gibbs sampler of functions with a Gaussian prior and a likelihood with an augmentation.
+
+One sweep draws the auxiliary variables given f, then the hyper-parameters given these with the functions integrated out
+(slice sampling, Neal 2003, one coordinate at a time), then the functions given both. The second and third step are one
+joint draw of hyper-parameters and functions, so the chain leaves the posterior unchanged. Without an augmentation the
+noise is Gaussian and its scale one of the hyper-parameters.
+
+The auxiliary variables hold the scale of f where it is. So a sweep begins with a move of the amplitude a that takes
+f = a g along, under the loss itself: given g its density is the prior of log a times p(y | a g).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from zoo.inference.augmentation import Augmentation
+
+__all__ = ["FunctionPrior", "KernelGibbs", "slice_step"]
+
+_MAX_STEPS = 50
+
+
+class FunctionPrior(Protocol):
+    """Functions with a Gaussian prior given hyper-parameters z (k,), seen through their rows."""
+
+    def numbers(self, z: np.ndarray) -> Any:
+        """What the prior is at z: covariance, or loadings of weights."""
+        ...
+
+    def sums(self, omega: np.ndarray, nu: np.ndarray) -> Any:
+        """What rows of weights ``omega`` and linear terms ``nu`` (N,) say."""
+        ...
+
+    def condition(self, numbers: Any, sums: Any) -> Any:
+        """The law of the functions given both, with ``log_evidence``."""
+        ...
+
+    def gaussian(self, numbers: Any, variance: float) -> Any:
+        """The law given the responses with Gaussian noise."""
+        ...
+
+    def draw(self, conditional: Any, rng: np.random.Generator) -> np.ndarray:
+        """One draw of the values that are recorded."""
+        ...
+
+    def functions(self, values: np.ndarray) -> np.ndarray:
+        """Function values at the rows (N,)."""
+        ...
+
+    def mean_functions(self, conditional: Any) -> np.ndarray:
+        """The mean of the law at the rows (N,)."""
+        ...
+
+    def log_prior(self, z: np.ndarray) -> float:
+        """Log prior density of z."""
+        ...
+
+    def record(self, z: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Posterior variables by name."""
+        ...
+
+    def noise_variance(self, z: np.ndarray) -> float:
+        """Of the Gaussian likelihood."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class KernelGibbs:
+    """A Markov kernel for :func:`zoo.inference.chains.run_chains`.
+
+    Parameters
+    ----------
+    prior : FunctionPrior
+    start : (k,) array
+        Hyper-parameters in free coordinates.
+    y : (N,) array
+        Coded responses.
+    weight : (N,) array
+        Weights of the rows in the likelihood.
+    augmentation : Augmentation or None
+        None: Gaussian noise.
+    log_density : callable ``(f, y) -> (N,)``, optional
+        Log likelihood of the rows, for moves of the amplitude.
+    amplitude : int, optional
+        Which coordinate the logarithm of the amplitude is, where it is learned.
+    """
+
+    prior: FunctionPrior
+    start: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    augmentation: Augmentation | None
+    log_density: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    amplitude: int | None = None
+
+    def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
+        """Hyper-parameters scattered about their start, functions drawn from their prior."""
+        z = self.start + 0.5 * rng.standard_normal(len(self.start))
+        nothing = np.zeros(len(self.y))
+        values = self.prior.draw(
+            self.prior.condition(self.prior.numbers(z), self.prior.sums(nothing, nothing)), rng
+        )
+        parameters = None if self.augmentation is None else self.augmentation.parameters.copy()
+        return {"z": z, "values": values, "parameters": parameters, "log_evidence": 0.0}
+
+    def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
+        """Not offered: a chain forgets its start in a few sweeps."""
+        raise NotImplementedError("KernelGibbs takes no starting values.")
+
+    def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
+        """Amplitude with the functions; auxiliary variables; hyper-parameters; functions."""
+        if self.augmentation is not None and self.amplitude is not None:
+            self._move_amplitude(rng, state)
+        condition, constant = self._likelihood(rng, state)
+
+        def log_density(z: np.ndarray) -> float:
+            return float(condition(z).log_evidence + constant(z) + self.prior.log_prior(z))
+
+        z = state["z"]
+        if len(z):
+            value = log_density(z)
+            for i in range(len(z)):
+                z, value = slice_step(rng, log_density, z, i, value)
+        final = condition(z)
+        state.update(z=z, values=self.prior.draw(final, rng), log_evidence=final.log_evidence + constant(z))
+
+    def _move_amplitude(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
+        """Slice sampling of log a given f / a, under the likelihood itself."""
+        assert self.log_density is not None and self.amplitude is not None
+        z, i = state["z"], self.amplitude
+        f, density = self.prior.functions(state["values"]), self.log_density
+
+        def log_density(moved: np.ndarray) -> float:
+            rows = density(np.exp(moved[i] - z[i]) * f, self.y)
+            return float(self.weight @ rows + self.prior.log_prior(moved))
+
+        moved, _ = slice_step(rng, log_density, z, i, log_density(z))
+        state.update(z=moved, values=np.exp(moved[i] - z[i]) * state["values"])
+
+    def _likelihood(
+        self, rng: np.random.Generator, state: dict[str, Any]
+    ) -> tuple[Callable[[np.ndarray], Any], Callable[[np.ndarray], float]]:
+        """The law of the functions at z given the rows, and what its evidence leaves out."""
+        prior = self.prior
+        if self.augmentation is None:
+            n, square = len(self.y), float(self.y @ self.y)
+
+            def constant(z: np.ndarray) -> float:
+                variance = prior.noise_variance(z)
+                return -0.5 * (n * np.log(2.0 * np.pi * variance) + square / variance)
+
+            return lambda z: prior.gaussian(prior.numbers(z), prior.noise_variance(z)), constant
+        omega, nu = np.empty(len(self.y)), np.empty(len(self.y))
+        f = prior.functions(state["values"])
+        self.augmentation.draw(rng, f, self.y, self.weight, state["parameters"], omega, nu)
+        sums = prior.sums(omega, nu)
+        return lambda z: prior.condition(prior.numbers(z), sums), lambda z: 0.0
+
+    def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The posterior variables of the state."""
+        return self.prior.record(state["z"], state["values"])
+
+    def monitor(self, state: dict[str, Any]) -> dict[str, float]:
+        """Size of the functions, and the evidence where the noise is Gaussian."""
+        f = self.prior.functions(state["values"])
+        result = {"function_norm": float(np.sqrt(np.mean(f**2)))}
+        return result if self.augmentation is not None else {**result, "log_evidence": state["log_evidence"]}
+
+
+def slice_step(
+    rng: np.random.Generator,
+    log_density: Callable[[np.ndarray], float],
+    x: np.ndarray,
+    i: int,
+    value: float,
+    width: float = 1.0,
+) -> tuple[np.ndarray, float]:
+    """One slice-sampling update of coordinate i, stepping out and shrinking; returns x and its log density."""
+
+    def moved(to: float) -> np.ndarray:
+        result = x.copy()
+        result[i] = to
+        return result
+
+    level = value - rng.standard_exponential()
+    left = x[i] - width * rng.random()
+    right = left + width
+    steps = int(rng.integers(_MAX_STEPS))
+    for _ in range(steps):
+        if log_density(moved(left)) <= level:
+            break
+        left -= width
+    for _ in range(_MAX_STEPS - 1 - steps):
+        if log_density(moved(right)) <= level:
+            break
+        right += width
+    while True:
+        to = left + (right - left) * rng.random()
+        proposed = moved(to)
+        density = log_density(proposed)
+        if density > level:
+            return proposed, density
+        if to < x[i]:
+            left = to
+        else:
+            right = to

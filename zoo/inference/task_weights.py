@@ -1,0 +1,248 @@
+r"""Gaussian conditionals of linear functions of many tasks that share directions.
+
+.. math::
+
+    f_n = u_{t(n)}' x_n, \quad u_t = R \Big( \sum_k W_{tk} v_k + \sqrt{d_t}\, e_t \Big), \quad v_k, e_t \sim N(0, I_D)
+
+so that the coefficients are N(0, B (x) Q) with :math:`B = \mathrm{diag}(d) + W W'` and :math:`Q = R R'`: the linear
+multi-task kernel :math:`B_{lq} x'Qt` (Evgeniou, Micchelli & Pontil 2005, eqs 20 to 27) without an N x N matrix. Rows
+enter as :math:`\sum_n -\omega_n f_n^2 / 2 + \nu_n f_n`, what a Gaussian likelihood or an augmentation leaves, through
+:math:`S_t = \sum_n \omega_n x_n x_n'` and :math:`b_t = \sum_n \nu_n x_n` alone. In coordinates with R = I, with
+:math:`P_t = I + d_t S_t`, :math:`A_t = S_t P_t^{-1}` (the two commute) and :math:`g_t = \sum_k W_{tk} v_k`:
+
+.. math::
+
+    e_t \mid v \sim N(\sqrt{d_t} P_t^{-1} (b_t - S_t g_t), P_t^{-1}), \quad
+    v \sim N(M^{-1} h, M^{-1}), \quad
+    M = I + \sum_t (w_t w_t') \otimes A_t, \quad h = \sum_t w_t \otimes P_t^{-1} b_t
+
+    2 \log Z = \sum_t (d_t b_t' P_t^{-1} b_t - \log |P_t|) + h' M^{-1} h - \log |M|.
+
+With r columns in W, time is O(N D^2) for the sums and O(T D^3 + T r^2 D^2 + r^3 D^3) for the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.linalg import cho_solve, solve_triangular
+
+__all__ = ["Gradient", "Loadings", "WeightConditional", "WeightSums", "weight_sums"]
+
+
+class Loadings(NamedTuple):
+    """``B = diag(d) + W W'`` (T,), (T, r) of the tasks and a root R (D, D) of Q; R may be None for the identity."""
+
+    d: np.ndarray
+    W: np.ndarray
+    R: np.ndarray | None = None
+
+
+class WeightSums(NamedTuple):
+    """What the rows of the tasks say: S (T, D, D) and b (T, D)."""
+
+    S: np.ndarray
+    b: np.ndarray
+
+    def __add__(self, other: WeightSums) -> WeightSums:  # type: ignore[override]
+        return WeightSums(self.S + other.S, self.b + other.b)
+
+    def scaled(self, factor: float) -> WeightSums:
+        """Both times a number: rows of equal weight."""
+        return WeightSums(factor * self.S, factor * self.b)
+
+
+@njit(cache=True, nogil=True)
+def _sums(inputs, row, task, omega, nu, S, b):
+    D = inputs.shape[1]
+    for n in range(len(task)):
+        x, t = inputs[row[n]], task[n]
+        for i in range(D):
+            b[t, i] += nu[n] * x[i]
+            scaled = omega[n] * x[i]
+            if scaled != 0.0:
+                for j in range(i + 1):
+                    S[t, i, j] += scaled * x[j]
+    for t in range(len(S)):
+        for i in range(D):
+            for j in range(i):
+                S[t, j, i] = S[t, i, j]
+
+
+def weight_sums(
+    inputs: np.ndarray, row: np.ndarray, task: np.ndarray, n_tasks: int, omega: np.ndarray, nu: np.ndarray
+) -> WeightSums:
+    """The sums over rows (N,) whose inputs are ``inputs[row]``, in one pass and without a copy of the inputs."""
+    D = inputs.shape[1]
+    S, b = np.zeros((n_tasks, D, D)), np.zeros((n_tasks, D))
+    _sums(np.ascontiguousarray(inputs), row, task, omega, nu, S, b)
+    return WeightSums(S, b)
+
+
+@njit(cache=True, nogil=True)
+def _own_weights(S, b, d, W):
+    """Own weights integrated out task by task: P^-1, A, and M, h of the shared ones; their part of log Z."""
+    T, D = b.shape
+    r = W.shape[1]
+    own, A = np.empty((T, D, D)), np.empty((T, D, D))
+    M, h = np.eye(r * D), np.zeros(r * D)
+    value = 0.0
+    for t in range(T):
+        root = np.linalg.cholesky(np.eye(D) + d[t] * S[t])
+        inverse = np.linalg.inv(root)
+        own[t] = inverse.T @ inverse
+        product = S[t] @ own[t]
+        A[t] = 0.5 * (product + product.T)
+        c = own[t] @ b[t]
+        value += 0.5 * d[t] * (b[t] @ c)
+        for i in range(D):
+            value -= np.log(root[i, i])
+        for k in range(r):
+            if W[t, k] == 0.0:
+                continue
+            h[k * D : (k + 1) * D] += W[t, k] * c
+            for l in range(r):
+                pair = W[t, k] * W[t, l]
+                if pair != 0.0:
+                    M[k * D : (k + 1) * D, l * D : (l + 1) * D] += pair * A[t]
+    return own, A, M, h, value
+
+
+class Gradient(NamedTuple):
+    """Derivatives of log Z in d (T,), W (T, r) and R (D, D)."""
+
+    d: np.ndarray
+    W: np.ndarray
+    R: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class WeightConditional:
+    """Law of the coefficients given the rows; make it with :meth:`of`."""
+
+    d: np.ndarray
+    W: np.ndarray
+    R: np.ndarray
+    S: np.ndarray
+    b: np.ndarray
+    own: np.ndarray
+    """``P_t^-1`` (T, D, D)."""
+    A: np.ndarray
+    factor: np.ndarray
+    """Lower Cholesky factor of M, (r D, r D)."""
+    shared: np.ndarray
+    """Mean of v, (r, D)."""
+    log_evidence: float
+
+    @classmethod
+    def of(cls, sums: WeightSums, loadings: Loadings) -> WeightConditional:
+        """The law of the weights, given sums of rows in the coordinates of the features."""
+        d, W = loadings.d, np.ascontiguousarray(loadings.W)
+        R = np.eye(sums.b.shape[1]) if loadings.R is None else loadings.R
+        S, b = (sums.S, sums.b) if loadings.R is None else (R.T @ sums.S @ R, sums.b @ R)
+        own, A, M, h, value = _own_weights(S, b, d, W)
+        factor = np.linalg.cholesky(M)
+        shared = cho_solve((factor, True), h)
+        value += 0.5 * float(h @ shared) - float(np.log(np.diag(factor)).sum())
+        return cls(d, W, R, S, b, own, A, factor, shared.reshape(W.shape[1], -1), value)
+
+    # ---------------------------------------------------------------- moments
+
+    @cached_property
+    def _residual(self) -> np.ndarray:
+        """``b - S u`` at the mean, (T, D): the score of the rows."""
+        return np.einsum(
+            "tij,tj->ti", self.own, self.b - np.einsum("tij,tj->ti", self.S, self.W @ self.shared)
+        )
+
+    @cached_property
+    def _white_mean(self) -> np.ndarray:
+        return self.W @ self.shared + self.d[:, None] * self._residual
+
+    @cached_property
+    def _shared_cov(self) -> np.ndarray:
+        """Covariance of v, (r, r, D, D)."""
+        r, D = self.shared.shape
+        C = cho_solve((self.factor, True), np.eye(r * D))
+        return np.asarray(C.reshape(r, D, r, D).transpose(0, 2, 1, 3))
+
+    @cached_property
+    def _white_cov(self) -> np.ndarray:
+        """Covariance of each task's weights, (T, D, D)."""
+        T, D = self.b.shape
+        r = self.W.shape[1]
+        pairs = (self.W[:, :, None] * self.W[:, None, :]).reshape(T, r * r)
+        V = (pairs @ self._shared_cov.reshape(r * r, D * D)).reshape(T, D, D)
+        return np.asarray(self.d[:, None, None] * self.own + self.own @ V @ self.own)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Posterior mean of the coefficients, (D, T)."""
+        return self.R @ self._white_mean.T
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """Posterior covariance of each task's coefficients, (T, D, D)."""
+        return np.asarray(self.R @ self._white_cov @ self.R.T)
+
+    def dof(self) -> float:
+        """Trace of the matrix that maps working responses to fits, ``sum_t tr S_t Cov(u_t)``."""
+        return float(np.sum(self.S * self._white_cov))
+
+    def natural(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two vectors that are linear in the mean functions and whose product is their squared norm: v and e, twice."""
+        weights = np.append(self.shared, np.sqrt(self.d)[:, None] * self._residual)
+        return weights, weights
+
+    def norm(self) -> float:
+        """Squared norm ``|v|^2 + |e|^2`` of the mean: what a regulariser J takes there."""
+        left, right = self.natural()
+        return float(left @ right)
+
+    def draw(self, rng: np.random.Generator, size: int = 1) -> np.ndarray:
+        """Draws of the coefficients, (size, D, T)."""
+        T, D = self.b.shape
+        r = self.W.shape[1]
+        noise = solve_triangular(self.factor, rng.standard_normal((r * D, size)), trans="T", lower=True)
+        v = (self.shared.reshape(-1, 1) + noise).reshape(r, D, size)
+        result = np.empty((size, D, T))
+        # P^-1 = L L' has draws L z; g + sqrt(d) e = P^-1 g + d P^-1 b + sqrt(d) L z.
+        for t in range(T):
+            g = np.tensordot(self.W[t], v, axes=1)
+            u = self.own[t] @ (g + (self.d[t] * self.b[t])[:, None])
+            if self.d[t] > 0.0:
+                L = np.linalg.cholesky(self.own[t])
+                u += np.sqrt(self.d[t]) * (L @ rng.standard_normal((D, size)))
+            result[:, :, t] = (self.R @ u).T
+        return result
+
+    # ---------------------------------------------------------------- derivatives
+
+    def gradient(self, of_root: bool = True) -> Gradient:
+        r"""Derivatives of log Z, by Fisher's identity; ``of_root``: in R too, which must have an inverse then.
+
+        With the score :math:`\rho_t = b_t - S_t E u_t`, C the covariance of v and V_t that of g_t:
+
+        .. math::
+
+            \partial_{W_{tk}} = \rho_t' E v_k - \sum_l W_{tl} \langle A_t, C_{lk} \rangle, \quad
+            \partial_{d_t} = \tfrac12 (\rho_t' \rho_t - tr A_t + tr A_t V_t A_t), \quad
+            \partial_R = \sum_t R^{-T} (\rho_t E u_t' - S_t Cov u_t) .
+        """
+        T, D = self.b.shape
+        r = self.W.shape[1]
+        rho, C = self._residual, self._shared_cov
+        inner = (self.A.reshape(T, D * D) @ C.reshape(r * r, D * D).T).reshape(T, r, r)
+        by_W = rho @ self.shared.T - np.einsum("tl,tlk->tk", self.W, inner)
+        pairs = (self.W[:, :, None] * self.W[:, None, :]).reshape(T, r * r)
+        V = (pairs @ C.reshape(r * r, D * D)).reshape(T, D, D)
+        trace = np.trace(self.A, axis1=1, axis2=2)
+        by_d = 0.5 * (np.sum(rho**2, axis=1) - trace + np.sum((self.A @ V) * self.A, axis=(1, 2)))
+        if not of_root:
+            return Gradient(by_d, by_W, np.zeros((D, D)))
+        inside = rho.T @ self._white_mean - np.einsum("tij,tjk->ik", self.S, self._white_cov)
+        return Gradient(by_d, by_W, np.linalg.solve(self.R.T, inside))

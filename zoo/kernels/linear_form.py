@@ -1,0 +1,132 @@
+r"""Covariances on (x, task) that are linear in x, as :math:`B_{\ell q}\, x' Q t`: their models have a primal form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.gp import cov
+from pytensor.graph.basic import Variable
+
+from zoo.kernels.arguments import tensor
+from zoo.kernels.evaluate import fixed_number
+from zoo.kernels.task_kernel import TaskKernel
+
+__all__ = ["LinearForm", "linear_form"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearForm:
+    """The tensors of a covariance ``B_lq x'Qt``.
+
+    Parameters
+    ----------
+    task_matrix : (T, T) tensor
+        B.
+    loadings : tuple of tensors, optional
+        d (T,) and W (T, r) with ``B = diag(d) + W W'``, where B has such a form.
+    Q : (D, D) tensor, optional
+        Left out: the identity.
+    """
+
+    task_matrix: Any
+    loadings: tuple[Any, Any] | None = None
+    Q: Any = None
+
+
+def linear_form(covariance: Any, n_features: int) -> LinearForm | None:
+    """The covariance as ``B_lq x'Qt`` of inputs with ``n_features`` features and the task, or None where it is not so.
+
+    Task kernels without a base have this form, multiples of them, and sums of these with one Q; so do PyMC's own
+    ``Linear(..., c=0) * Coregion(...)`` on the features and the task.
+    """
+    if isinstance(covariance, TaskKernel):
+        return _of_task_kernel(covariance, n_features)
+    if isinstance(covariance, cov.Add):
+        return _sum([linear_form(part, n_features) for part in covariance._factor_list])
+    if isinstance(covariance, cov.Prod):
+        return _product(covariance._factor_list, n_features)
+    return None
+
+
+def _of_task_kernel(kernel: TaskKernel, n_features: int) -> LinearForm | None:
+    own = type(kernel)
+    formula_holds = own.full is TaskKernel.full and own.diag is TaskKernel.diag
+    formula_holds = formula_holds and own._between is TaskKernel._between
+    all_columns = not kernel._selects and n_features + 1 in kernel._widths
+    if kernel.base is not None or not formula_holds or not all_columns:
+        return None
+    Q = None if kernel.Q is None else tensor(kernel.Q)
+    return LinearForm(kernel.task_matrix(), kernel.loadings(), Q)
+
+
+def _sum(parts: list[LinearForm | None]) -> LinearForm | None:
+    first = parts[0]
+    if first is None:
+        return None
+    total, loadings = first.task_matrix, first.loadings
+    for part in parts[1:]:
+        if part is None or not _same(first.Q, part.Q):
+            return None
+        total = total + part.task_matrix
+        both = loadings is not None and part.loadings is not None
+        loadings = _joined(loadings, part.loadings) if both else None
+    return LinearForm(total, loadings, first.Q)
+
+
+def _joined(one: Any, other: Any) -> tuple[Any, Any]:
+    return one[0] + other[0], pt.concatenate([one[1], other[1]], axis=1)
+
+
+def _same(Q: Any, other: Any) -> bool:
+    if Q is other:
+        return True
+    if Q is None or other is None:
+        return False
+    one, two = fixed_number(Q, constant=True), fixed_number(other, constant=True)
+    return one is not None and two is not None and np.array_equal(one, two)
+
+
+def _product(factors: list[Any], n_features: int) -> LinearForm | None:
+    scales = [s for s in map(_scale, factors) if s is not None]
+    kernels = [f for f in factors if _scale(f) is None]
+    if len(kernels) == 1 and isinstance(kernels[0], cov.Covariance):
+        form = linear_form(kernels[0], n_features)
+    else:
+        form = _coregionalised(kernels, n_features)
+    if form is None or not scales:
+        return form
+    scale = tensor(1.0)
+    for s in scales:
+        scale = scale * s
+    loadings = form.loadings
+    if loadings is not None:
+        loadings = (scale * loadings[0], pt.sqrt(scale) * loadings[1])
+    return LinearForm(scale * form.task_matrix, loadings, form.Q)
+
+
+def _scale(factor: Any) -> Any:
+    """A factor that is one number, as a tensor; None for all others."""
+    if isinstance(factor, cov.Constant):
+        factor = factor.c
+    if isinstance(factor, cov.BaseCovariance):
+        return None
+    if isinstance(factor, Variable):
+        return tensor(factor) if factor.ndim == 0 else None
+    return tensor(np.squeeze(factor)) if np.size(factor) == 1 else None
+
+
+def _coregionalised(factors: list[Any], n_features: int) -> LinearForm | None:
+    """PyMC's own product, with the task in the last column."""
+    kinds = {type(factor): factor for factor in factors}
+    if len(factors) != 2 or set(kinds) != {cov.Linear, cov.Coregion}:
+        return None
+    linear, coregion = kinds[cov.Linear], kinds[cov.Coregion]
+    columns = (linear.active_dims.tolist(), coregion.active_dims.tolist())
+    centre = fixed_number(linear.c, constant=True)
+    if columns != (list(range(n_features)), [n_features]) or centre is None or centre.any():
+        return None
+    loadings = (tensor(coregion.kappa), tensor(coregion.W)) if hasattr(coregion, "W") else None
+    return LinearForm(tensor(coregion.B), loadings)

@@ -1,0 +1,160 @@
+"""Hyper-parameters of a kernel machine: names, priors, and free coordinates for optimisers and samplers.
+
+A positive one has the prior LogNormal(log value, 1): the value given is its median. One in (0, 1) is uniform, a real
+one N(value, 1). A covariance of features, scaled to trace D, comes of an inverse-Wishart law.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from scipy.special import expit, log_expit, logit
+
+from zoo.distributions import InverseWishartCholesky
+
+__all__ = ["Coordinates", "Hyper", "scaled_covariance"]
+
+# Free coordinates further out than this are at their bound for every purpose; factors of Q keep an inverse.
+_BOUND, _BOUND_OF_COVARIANCE = 15.0, 6.0
+
+
+_FREE = {"unit": logit, "positive": np.log, "real": np.asarray}
+_VALUE = {"unit": expit, "positive": np.exp, "real": np.asarray}
+
+
+class Hyper(NamedTuple):
+    """A hyper-parameter that is learned: where it starts (number or vector), and its kind."""
+
+    value: Any
+    kind: str = "positive"
+    """"positive", "unit" for (0, 1), "real", or "covariance"."""
+
+
+def scaled_covariance(root: Any) -> Any:
+    """``L L'`` with its trace set to the number of rows, as a PyTensor graph."""
+    Q = pt.dot(root, root.T)
+    return Q * (root.shape[0] / pt.trace(Q))
+
+
+class Coordinates:
+    """Hyper-parameters as one vector z: logarithms, logits, and log-Cholesky factors."""
+
+    def __init__(self, hypers: dict[str, Hyper]):
+        for name, hyper in hypers.items():
+            if hyper.kind == "positive" and not np.all(np.asarray(hyper.value) > 0.0):
+                raise ValueError(
+                    f"{name} starts at {hyper.value}, but it is learned as positive. Start above 0."
+                )
+        self.hypers = hypers
+        self._shape = {name: np.shape(h.value) for name, h in hypers.items()}
+        sizes = [self._size(name) for name in hypers]
+        ends = np.cumsum([0, *sizes])
+        self._slice = {
+            name: slice(int(a), int(b)) for name, a, b in zip(hypers, ends, ends[1:], strict=False)
+        }
+        self.size = int(ends[-1])
+
+    def _size(self, name: str) -> int:
+        shape = self._shape[name]
+        if self.hypers[name].kind == "covariance":
+            return shape[0] * (shape[0] + 1) // 2
+        return int(np.prod(shape))
+
+    @property
+    def start(self) -> np.ndarray:
+        """The vector at the values given."""
+        return self.pack({name: h.value for name, h in self.hypers.items()})
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Of each coordinate: far enough out to be no bound."""
+        width = np.full(self.size, _BOUND)
+        for name, hyper in self.hypers.items():
+            if hyper.kind == "covariance":
+                width[self._slice[name]] = _BOUND_OF_COVARIANCE
+        return list(zip(self.start - width, self.start + width, strict=True))
+
+    def position(self, name: str) -> slice:
+        """Where a hyper-parameter stands in z."""
+        return self._slice[name]
+
+    def pack(self, values: dict[str, Any]) -> np.ndarray:
+        """The vector of given values."""
+        z = np.empty(self.size)
+        for name, hyper in self.hypers.items():
+            value = np.asarray(values[name], dtype=np.float64)
+            if hyper.kind == "covariance":
+                L = np.linalg.cholesky(value)
+                L[np.diag_indices_from(L)] = np.log(np.diag(L))
+                z[self._slice[name]] = L[np.tril_indices_from(L)]
+            else:
+                z[self._slice[name]] = _FREE[hyper.kind](value).ravel()
+        return z
+
+    def unpack(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Values by name."""
+        result = {}
+        for name, hyper in self.hypers.items():
+            part = z[self._slice[name]]
+            if hyper.kind == "covariance":
+                D = self._shape[name][0]
+                L = np.zeros((D, D))
+                L[np.tril_indices(D)] = part
+                L[np.diag_indices(D)] = np.exp(np.diag(L))
+                Q = L @ L.T
+                result[name] = Q * (D / np.trace(Q))
+            else:
+                result[name] = _VALUE[hyper.kind](part).reshape(self._shape[name])
+        return result
+
+    def symbolic(self, z: Any) -> dict[str, Any]:
+        """The same of a PyTensor vector."""
+        result = {}
+        for name, hyper in self.hypers.items():
+            part, shape = z[self._slice[name]], self._shape[name]
+            if hyper.kind == "covariance":
+                D = shape[0]
+                L = pt.set_subtensor(pt.zeros((D, D))[np.tril_indices(D)], part)
+                diagonal = pt.exp(pt.diagonal(L))
+                result[name] = scaled_covariance(pt.set_subtensor(L[np.diag_indices(D)], diagonal))
+            else:
+                value = {"unit": pt.sigmoid, "positive": pt.exp, "real": pt.identity}[hyper.kind](part)
+                result[name] = value[0] if shape == () else value.reshape(shape)
+        return result
+
+    def log_prior(self, z: np.ndarray) -> float:
+        """Log prior density of z, its Jacobian included; not for covariances, which no sampler of z draws."""
+        total = 0.0
+        for name, hyper in self.hypers.items():
+            part = z[self._slice[name]]
+            if hyper.kind == "unit":
+                total += float(np.sum(log_expit(part) + log_expit(-part)))
+            else:
+                centre = _FREE[hyper.kind](np.asarray(hyper.value, dtype=np.float64)).ravel()
+                total += float(-0.5 * np.sum((part - centre) ** 2))
+        return total
+
+    def random(self) -> dict[str, Any]:
+        """Variables with these priors, in the PyMC model on the context stack."""
+        result = {}
+        model = pm.modelcontext(None)
+        for name, hyper in self.hypers.items():
+            shape = self._shape[name]
+            if hyper.kind == "covariance":
+                D = shape[0]
+                root = InverseWishartCholesky(f"_{name}_chol", D + 2.0, scale_chol=np.eye(D))
+                result[name] = scaled_covariance(root)
+                continue
+            dims = tuple(f"{name}_{i}" for i in range(len(shape)))
+            for dim, n in zip(dims, shape, strict=True):
+                model.add_coord(dim, np.arange(n))
+            if hyper.kind == "unit":
+                result[name] = pm.Uniform(name, 0.0, 1.0, dims=dims)
+            elif hyper.kind == "real":
+                result[name] = pm.Normal(name, np.asarray(hyper.value), 1.0, dims=dims)
+            else:
+                result[name] = pm.LogNormal(name, np.log(np.asarray(hyper.value)), 1.0, dims=dims)
+        return result

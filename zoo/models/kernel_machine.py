@@ -1,0 +1,267 @@
+"""What the methods of :class:`zoo.MultiTaskKernelMachine` do: maximal evidence, draws, modes, new tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from pymc.gp import cov
+from scipy.optimize import minimize
+
+from zoo.data import MultiTaskData
+from zoo.factory import Run, UnsupportedMethodError
+from zoo.fit import Fit
+from zoo.inference.function_conditional import covariance_root
+from zoo.inference.kernel_laplace import Mode, logistic_mode
+from zoo.inference.progress import ClimbProgress
+from zoo.inference.support_vectors import support_vector_machine, task_coefficients, task_features
+from zoo.kernels.task_kernel import TaskKernel
+from zoo.models.kernel_spaces import WeightSpace
+
+if TYPE_CHECKING:
+    from zoo.models.multitask_kernel import MultiTaskKernelMachine
+
+__all__ = [
+    "exact_draws",
+    "laplace_draws",
+    "maximal_evidence",
+    "maximal_laplace_evidence",
+    "mode",
+    "new_task",
+    "require_same_tasks",
+    "with_innovation",
+]
+
+# Relative step of the differences of a Laplace evidence.
+_STEP = 1e-4
+# Stored features above which a sparse matrix for liblinear would not fit.
+_MOST_FEATURES = 200_000_000
+
+
+# ---------------------------------------------------------------- checks
+
+
+def require_same_tasks(kernel: Any, data: MultiTaskData) -> None:
+    """Raise where a part of the kernel is for another number of tasks or features, or for other task names."""
+    width = data.n_features + 1
+    for part in _parts(kernel):
+        if isinstance(part, cov.Covariance) and part.input_dim not in (width, data.n_features):
+            raise ValueError(
+                f"kernel has input_dim {part.input_dim}, but the data have {data.n_features} features and the task. "
+                f"Use input_dim={width}."
+            )
+        if not isinstance(part, TaskKernel):
+            continue
+        if part.n_tasks != data.n_tasks:
+            raise ValueError(
+                f"kernel is for {part.n_tasks} tasks, but the data have {data.n_tasks}. Make it for the tasks of data."
+            )
+        numbered = tuple(f"task {i}" for i in range(part.n_tasks))
+        if part.task_names not in (numbered, data.task_names):
+            wrong = next(i for i, name in enumerate(part.task_names) if name != data.task_names[i])
+            raise ValueError(
+                f"task {wrong} of kernel is {part.task_names[wrong]!r}, and of the data {data.task_names[wrong]!r}. "
+                "Give the kernel the tasks in the order of data.task_names."
+            )
+
+
+def _parts(kernel: Any) -> list[Any]:
+    if isinstance(kernel, cov.Combination):
+        return [leaf for part in kernel._factor_list for leaf in _parts(part)]
+    if isinstance(kernel, cov.Exponentiated):
+        return _parts(kernel.kernel)
+    return [kernel]
+
+
+# ---------------------------------------------------------------- evidence
+
+
+def maximal_evidence(space: Any, progress: bool, max_iter: int) -> np.ndarray:
+    """Hyper-parameters in free coordinates that maximise the marginal likelihood of Gaussian responses."""
+    coordinates = space.coordinates
+    if coordinates.size == 0:
+        return coordinates.start
+    with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
+        last: list[Any] = [0.0, np.zeros(coordinates.size)]
+
+        def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
+            try:
+                value, gradient = log_evidence(space, z)
+            except np.linalg.LinAlgError:
+                # So far out that rounding wins: worse than all before, and downhill is back.
+                return abs(float(last[0])) * 10.0 + 1e6, np.asarray(last[1])
+            last[:] = -value, -gradient
+            return -value, -gradient
+
+        steps = iter(range(1, max_iter + 1))
+        found = minimize(
+            objective,
+            coordinates.start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=coordinates.bounds,
+            callback=lambda intermediate_result: bar.report(next(steps, max_iter), intermediate_result.fun),
+            options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e-6},
+        )
+    return np.asarray(found.x)
+
+
+def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
+    """Log marginal likelihood of Gaussian responses and its derivative in z."""
+    variance, n = space.noise_variance(z), len(space.y)
+    conditional = space.gaussian(space.numbers(z), variance)
+    value = _log_marginal(space, conditional, variance)
+    gradient = space.pull(z, conditional)
+    if "noise" in space.coordinates.hypers:
+        # Of log sigma: variance times a'a - tr Sigma^-1 with a = (y - mean) / variance.
+        gradient[space.coordinates.position("noise")] = (
+            space.misfit(conditional) / variance - n + conditional.dof()
+        )
+    return value, gradient
+
+
+def _log_marginal(space: Any, conditional: Any, variance: float) -> float:
+    n, y = len(space.y), space.y
+    left_out = 0.5 * (n * np.log(2.0 * np.pi * variance) + y @ y / variance)
+    return float(conditional.log_evidence - left_out)
+
+
+def maximal_laplace_evidence(space: Any, max_iter: int) -> np.ndarray:
+    """Hyper-parameters that maximise the Laplace evidence of labels."""
+    coordinates = space.coordinates
+    if coordinates.size == 0:
+        return coordinates.start
+
+    def objective(z: np.ndarray) -> float:
+        return -logistic_mode(space, space.numbers(z), space.y).log_evidence
+
+    found = minimize(
+        objective,
+        coordinates.start,
+        jac="3-point",
+        method="L-BFGS-B",
+        bounds=coordinates.bounds,
+        options={"maxiter": max_iter, "finite_diff_rel_step": _STEP, "ftol": 1e-10},
+    )
+    return np.asarray(found.x)
+
+
+# ---------------------------------------------------------------- draws and modes
+
+
+def exact_draws(space: Any, z: np.ndarray, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Independent draws of the functions given z and Gaussian responses."""
+    variance = space.noise_variance(z)
+    conditional = space.gaussian(space.numbers(z), variance)
+    return _independent(space, z, conditional, run, _log_marginal(space, conditional, variance))
+
+
+def laplace_draws(space: Any, z: np.ndarray, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Independent draws from the Gaussian at the mode."""
+    found = logistic_mode(space, space.numbers(z), space.y)
+    return _independent(space, z, found.conditional, run, found.log_evidence)
+
+
+def _independent(
+    space: Any, z: np.ndarray, conditional: Any, run: Run, evidence: float
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    rng = np.random.default_rng(run.random_seed)
+    shape = (run.chains, run.draws)
+    values = space.draws(conditional, rng, run.chains * run.draws)
+    posterior = {space.values_name: values.reshape(*shape, *values.shape[1:])}
+    for name, value in space.parameters(z).items():
+        posterior[name] = np.broadcast_to(value, (*shape, *np.shape(value)))
+    stats = {"log_evidence": np.full(shape, evidence), "independent": np.ones(shape, dtype=bool)}
+    return posterior, stats
+
+
+def mode(
+    factory: MultiTaskKernelMachine, space: Any, run: Run, tol: float, max_iter: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The posterior mode of labels or of responses under the epsilon-insensitive loss."""
+    z = space.coordinates.start
+    numbers = space.numbers(z)
+    if factory.loss == "logistic":
+        found: Mode = logistic_mode(space, numbers, space.y)
+        values, objective, converged = found.conditional.mean, -found.log_joint, True
+    else:
+        values, objective, converged = _support_vectors(factory, space, numbers, run, tol, max_iter)
+    posterior = {space.values_name: values, **space.parameters(z)}
+    stats = {"objective": objective, "converged": converged}
+    return (
+        {name: np.asarray(value)[None, None] for name, value in posterior.items()},
+        {name: np.full((1, 1), value) for name, value in stats.items()},
+    )
+
+
+def _support_vectors(
+    factory: MultiTaskKernelMachine, space: Any, numbers: Any, run: Run, tol: float, max_iter: int
+) -> tuple[np.ndarray, float, bool]:
+    data = space.data
+    if isinstance(space, WeightSpace):
+        stored = data.n_rows * data.n_features * (1 + int((numbers.W != 0.0).sum(axis=1).max(initial=0)))
+        if stored > _MOST_FEATURES:
+            raise ValueError(
+                f"kernel shares {numbers.W.shape[1]} columns among {data.n_tasks} tasks, and liblinear would hold "
+                f"{stored:,} numbers. Use method='gibbs', or a kernel with fewer shared columns."
+            )
+        features = task_features(data.X, data.task, numbers)
+    else:
+        root = covariance_root(numbers)
+        features = root[data.point]
+    found = support_vector_machine(
+        features, space.y, factory.loss, factory.C, factory.epsilon, data.weight, tol, max_iter, run.random_seed
+    )  # fmt: skip
+    if isinstance(space, WeightSpace):
+        return task_coefficients(found.weights, data.n_features, numbers), found.objective, found.converged
+    return root @ found.weights, found.objective, found.converged
+
+
+# ---------------------------------------------------------------- predictions
+
+
+def with_innovation(fit: Fit, rng: np.random.Generator) -> xr.Dataset:
+    """The posterior with ``innovation``, zero at a mode: its functions elsewhere are the kernel's interpolation."""
+    draws = fit.posterior
+    if "function_values" not in draws:
+        return draws
+    shape = (draws.sizes["chain"], draws.sizes["draw"])
+    innovation = np.zeros(shape) if fit.is_point else rng.standard_normal(shape)
+    return draws.assign(innovation=(("chain", "draw"), innovation))
+
+
+def new_task(
+    factory: MultiTaskKernelMachine, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    r"""Coefficients of unseen tasks given those of the T known ones, under kernel (22).
+
+    With c the covariance of two tasks and c + d the variance of one, :math:`u_{new} \mid u` is normal with mean
+    :math:`c T \bar u / (d + c T)`; two new tasks have covariance :math:`c d / (d + c T)` (times Q), one has d more.
+    """
+    if not isinstance(factory.kernel, str) or "coefficients" not in posterior:
+        raise UnsupportedMethodError(
+            "kernel says nothing of a task that it does not know. Use fit.add_task with rows of the task and a kernel "
+            'for all of them, or kernel="mean_regularised".'
+        )
+    u = posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
+    B = posterior["task_cov"].to_numpy()
+    chains, draws, D, T = u.shape
+    lam = posterior["lam"].to_numpy() if "lam" in posterior else np.asarray(factory.lam, dtype=np.float64)
+    variance = B[..., 0, 0]
+    c = B[..., 0, 1] if T > 1 else (1.0 - lam) * variance
+    d = variance - c
+    mean = (c * T / (d + c * T))[..., None] * u.mean(axis=-1)
+    shape = (chains, draws, D)
+    shared = np.sqrt(c * d / (d + c * T))[..., None] * rng.standard_normal(shape)
+    own = np.sqrt(d)[..., None, None] * rng.standard_normal((*shape, len(names)))
+    white = shared[..., None] + own
+    if "feature_cov" in posterior:
+        white = np.linalg.cholesky(posterior["feature_cov"].to_numpy()) @ white
+    elif isinstance(factory.Q, tuple):
+        white = covariance_root(np.array(factory.Q)) @ white
+    result = {str(name): v.to_numpy() for name, v in posterior.items() if "task" not in v.dims}
+    size = len(names)
+    # Only its shape is looked at: coefficients stand for it.
+    result["task_cov"] = np.broadcast_to(B[..., :1, :1], (chains, draws, size, size))
+    return {**result, "coefficients": mean[..., None] + white}

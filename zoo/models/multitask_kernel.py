@@ -1,0 +1,438 @@
+"""Kernel machines of many tasks (Evgeniou, Micchelli & Pontil 2005)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from zoo.checks import covariance, one_of, positive
+from zoo.data import MultiTaskData
+from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
+from zoo.fit import Fit
+from zoo.inference.chains import run_chains
+from zoo.inference.kernel_gibbs import KernelGibbs
+from zoo.kernels import describe, restore
+from zoo.kernels.linear_form import linear_form
+from zoo.kernels.mean_regularised import MeanRegularised
+from zoo.kernels.parameters import kernel_parameters, with_parameters
+from zoo.kernels.task_kernel import TaskKernel
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.hinge import Hinge
+from zoo.likelihoods.logistic import Logistic
+from zoo.model_data import ModelData
+from zoo.models import kernel_machine as machine
+from zoo.models import online
+from zoo.models.kernel_hyper import Coordinates, Hyper
+from zoo.models.kernel_rows import KernelRows, conditional_function, kernel_rows
+from zoo.models.kernel_spaces import matrix_root, space_of, weight_graph
+
+__all__ = ["MultiTaskKernelMachine"]
+
+_LOSSES = ("square", "hinge", "epsilon_insensitive", "logistic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiTaskKernelMachine(ModelFactory):
+    r"""A kernel machine over all tasks at once, with any kernel on (x, task) and any of four losses.
+
+    .. math::
+
+        f \sim GP(0, a^2 K((x, \ell), (t, q))), \quad p(y \mid f) \propto e^{-L(y, f)}
+
+    so that the posterior mode minimises :math:`\sum_n L(y_n, f(x_n, \ell_n)) + \|f\|_K^2 / (2 a^2)`, which is the
+    paper's (11) up to a constant factor. The loss L is :math:`(y - f)^2 / (2 \sigma^2)` ("square", sigma is ``noise``),
+    :math:`2C \max(0, 1 - yf)` ("hinge"), :math:`2C \max(0, |y - f| - \epsilon)` ("epsilon_insensitive"), or
+    :math:`\log(1 + e^{-yf})` ("logistic").
+
+    A kernel that is linear in x is held as ``coefficients`` (feature, task), whatever the number of rows; any other one
+    as ``function_values`` (point), the function at the distinct rows. ``task_cov`` (task, task_bis) is the covariance
+    of the tasks, ``amplitude`` squared times the task matrix of the kernel. There is no intercept beside the features:
+    add a constant one, and standardize real responses.
+
+    Beside the hooks of :class:`zoo.ModelFactory` a subclass may override ``hyperparameters(data)``, what is learned,
+    and ``covariance_function(parameters, data)``, the kernel at numbers or tensors of these; both keep every method.
+
+    Parameters
+    ----------
+    kernel : "mean_regularised" or pm.gp.cov.Covariance
+        The word is eq (22), or (25) with ``Q``. A covariance on [x, task], the task's number in the last column: see
+        :mod:`zoo.kernels`; sums and products of these and those of ``pm.gp.cov`` too.
+    loss : {"square", "hinge", "epsilon_insensitive", "logistic"}
+    lam : float or "learned"
+        Of the word's kernel, in (0, 1]: 1 learns each task alone; towards 0, with the amplitude held, all tasks become
+        one. A learned amplitude grows with it, and what remains of the prior is that of a task's own part,
+        :math:`a^2 \lambda T`: many tasks have small values of lam.
+    Q : "identity", "learned" or (D, D) matrix
+        Metric of the word's kernel. "learned" by methods "exact" and "nuts".
+    learn : sequence of str
+        Parameters of a covariance handed in that are learned, by their names
+        (``zoo.kernels.kernel_parameters(zoo.kernels.describe(kernel))`` lists them); its own values are where they
+        start, and their prior medians.
+    amplitude : float or "learned"
+        ``a``: the scale of the functions.
+    noise : float or "learned"
+        Standard deviation of the square loss.
+    C, epsilon : float
+        Weight of the hinge and the epsilon-insensitive loss; half width of the tube without loss.
+
+    Notes
+    -----
+    What is learned has the prior LogNormal(log value, 1) if positive, Uniform(0, 1) if it lies there, and Q an
+    inverse-Wishart law, scaled to trace D. Methods "exact" and "laplace" maximise the evidence without these priors.
+    :func:`zoo.select` chooses fields by cross-validation, ``lam``, ``Q`` and ``C`` among them.
+
+    References
+    ----------
+    Evgeniou, T., Micchelli, C. and Pontil, M. (2005). Learning multiple tasks with kernel methods. JMLR 6. Eqs (15) and
+    (23) corrected: the first lacks its ridge term.
+    """
+
+    paper: ClassVar[str] = "evgeniou2005"
+    constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
+
+    kernel: Any = "mean_regularised"
+    loss: str = "square"
+    lam: float | str = "learned"
+    Q: Any = "identity"
+    learn: tuple[str, ...] = ()
+    amplitude: float | str = "learned"
+    noise: float | str = "learned"
+    C: float = 1.0
+    epsilon: float = 0.001
+
+    def __post_init__(self) -> None:
+        one_of(self.loss, _LOSSES, "loss")
+        positive(self.C, "C")
+        if self.epsilon != 0:
+            positive(self.epsilon, "epsilon")
+        for name in ("amplitude", "noise", "lam"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                one_of(value, ("learned",), name)
+            else:
+                positive(value, name)
+        if not isinstance(self.lam, str) and self.lam > 1.0:
+            raise ValueError(
+                f'lam is {self.lam:g}. Give a number above 0 and at most 1 (1 learns each task alone), or "learned".'
+            )
+        self._freeze_Q()
+        self._freeze_kernel()
+
+    def _freeze_Q(self) -> None:
+        if isinstance(self.Q, str):
+            one_of(self.Q, ("identity", "learned"), "Q")
+            return
+        matrix = np.asarray(self.Q, dtype=np.float64)
+        # A metric may be singular (principal components): then only its range is looked at.
+        covariance(matrix + 1e-10 * np.trace(np.atleast_2d(matrix)) * np.eye(len(matrix)), "Q")
+        object.__setattr__(self, "Q", tuple(tuple(float(v) for v in row) for row in matrix))
+
+    def _freeze_kernel(self) -> None:
+        kernel = self.kernel
+        learn = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
+        object.__setattr__(self, "learn", learn)
+        if isinstance(kernel, str):
+            one_of(kernel, ("mean_regularised",), "kernel")
+            if learn:
+                raise ValueError('learn is for a kernel handed in. Use lam="learned" for "mean_regularised".')
+            return
+        if self.Q != "identity":
+            raise ValueError('Q is for kernel="mean_regularised". Give it to the kernel that you hand in.')
+        if isinstance(kernel, tuple | list):
+            kernel = restore(kernel)
+        if not isinstance(kernel, pm.gp.cov.BaseCovariance):
+            raise TypeError(
+                f'kernel is a {type(kernel).__name__}. Give "mean_regularised", a kernel of zoo.kernels, or a '
+                "covariance of pm.gp.cov on [x, task]."
+            )
+        try:
+            object.__setattr__(self, "kernel", describe(kernel, "kernel"))
+        except TypeError:
+            if learn:
+                raise
+            # A covariance of the user's own: it serves, but no file can describe it (`to_spec` says so).
+            return
+        known = kernel_parameters(self.kernel)
+        for name in learn:
+            one_of(name, known, "learn")
+
+    def to_spec(self) -> dict[str, Any]:
+        """See :meth:`ModelFactory.to_spec`; raises for a covariance of the user's own class."""
+        if isinstance(self.kernel, pm.gp.cov.BaseCovariance):
+            describe(self.kernel, "kernel")
+        return super().to_spec()
+
+    @property
+    def observation(self) -> Likelihood:
+        """The likelihood of the loss."""
+        if self.loss == "hinge":
+            return Hinge(C=self.C)
+        if self.loss == "epsilon_insensitive":
+            return EpsilonInsensitive(C=self.C, epsilon=self.epsilon)
+        return Gaussian() if self.loss == "square" else Logistic()
+
+    # ---------------------------------------------------------------- the kernel
+
+    def hyperparameters(self, data: MultiTaskData) -> dict[str, Hyper]:
+        """What is learned, by name: where it starts and its kind."""
+        result = {}
+        if isinstance(self.kernel, str):
+            if self.lam == "learned":
+                result["lam"] = Hyper(0.5, "unit")
+            if self.Q == "learned":
+                result["Q"] = Hyper(np.eye(data.n_features), "covariance")
+        elif self.learn:
+            known = kernel_parameters(self.kernel)
+            kinds = {"nonnegative": "positive"}
+            result = {
+                name: Hyper(known[name].value, kinds.get(known[name].kind, known[name].kind))
+                for name in self.learn
+            }
+        if self.amplitude == "learned":
+            result["amplitude"] = Hyper(1.0)
+        if self.loss == "square" and self.noise == "learned":
+            result["noise"] = Hyper(1.0)
+        return result
+
+    def fixed_parameters(self) -> dict[str, Any]:
+        """Fields that are numbers, by name."""
+        names = ["amplitude", *(["noise"] if self.loss == "square" else [])]
+        if isinstance(self.kernel, str):
+            names.append("lam")
+        result = {name: getattr(self, name) for name in names if not isinstance(getattr(self, name), str)}
+        if isinstance(self.Q, tuple):
+            result["Q"] = np.array(self.Q)
+        return result
+
+    def covariance_function(self, parameters: dict[str, Any], data: MultiTaskData) -> Any:
+        """The kernel on [x, task], without the amplitude; ``parameters`` are numbers or tensors by name."""
+        if isinstance(self.kernel, str):
+            return MeanRegularised(
+                data.n_features + 1,
+                data.n_tasks,
+                lam=parameters["lam"],
+                Q=parameters.get("Q"),
+                task_names=data.task_names,
+            )
+        if isinstance(self.kernel, tuple):
+            return with_parameters(self.kernel, {name: parameters[name] for name in self.learn})
+        return self.kernel
+
+    def _kernel_at_start(self, data: MultiTaskData) -> Any:
+        start = {name: h.value for name, h in self.hyperparameters(data).items()}
+        return self.covariance_function({**self.fixed_parameters(), **start}, data)
+
+    def linear_form(self, kernel: Any, data: MultiTaskData) -> Any:
+        """The kernel as ``B (x) Q`` where it is linear in the features, else None."""
+        return linear_form(kernel, data.n_features)
+
+    def is_linear(self, data: MultiTaskData) -> bool:
+        """Whether coefficients of the features represent the functions."""
+        return self.linear_form(self._kernel_at_start(data), data) is not None
+
+    def is_product(self, data: MultiTaskData) -> bool:
+        """Whether the kernel is a task matrix times a kernel of the features."""
+        kernel = self._kernel_at_start(data)
+        own = type(kernel).full is TaskKernel.full if isinstance(kernel, TaskKernel) else False
+        return own and kernel.base is not None
+
+    def task_matrix(self, kernel: Any, data: MultiTaskData) -> Any:
+        """The matrix B of the tasks (T, T), or None where the kernel has none."""
+        form = self.linear_form(kernel, data)
+        if form is not None:
+            return form.task_matrix
+        own = isinstance(kernel, TaskKernel) and type(kernel).full is TaskKernel.full
+        return kernel.task_matrix() if own else None
+
+    # ---------------------------------------------------------------- hooks
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; raises where the kernel is for other tasks or features."""
+        y = super().validate(data)
+        kernel = self._kernel_at_start(data)
+        machine.require_same_tasks(kernel, data)
+        return y
+
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> KernelRows:
+        """The rows, with the distinct ones among them where the kernel needs function values there."""
+        return kernel_rows(data, train if known is not None else None)
+
+    def coords(self, data: MultiTaskData) -> dict[str, Any]:
+        """Names along the dims; the distinct rows are counted where the kernel needs them."""
+        names = super().coords(data)
+        if self.is_linear(data):
+            return names
+        rows = data if isinstance(data, KernelRows) else kernel_rows(data, None)
+        fitted = rows if rows.known is None else rows.known
+        return {**names, "point": np.arange(len(fitted.points))}
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Hyper-parameters, and coefficients or function values, non-centred."""
+        rows: Any = data.source
+        fitted = rows if rows.known is None else rows.known
+        learned = Coordinates(self.hyperparameters(rows)).random()
+        values = {**self.fixed_parameters(), **learned}
+        kernel, amplitude = self.covariance_function(values, rows), values["amplitude"]
+        if "Q" in learned:
+            pm.Deterministic("feature_cov", learned["Q"], dims=("feature", "feature_bis"))
+        B = self.task_matrix(kernel, rows)
+        if B is not None:
+            pm.Deterministic("task_cov", amplitude**2 * B, dims=("task", "task_bis"))
+        form = self.linear_form(kernel, rows)
+        if form is None:
+            root = matrix_root(kernel(pt.constant(fitted.points)))
+            white = pm.Normal("_values", dims="point")
+            f = pm.Deterministic("function_values", amplitude * pt.dot(root, white), dims="point")
+            return {"function_values": f, "kernel": kernel, "amplitude": amplitude}
+        d, W, R = weight_graph(form, amplitude)
+        white = pm.Normal("_own", dims=("feature", "task")) * pt.sqrt(d)
+        shared = pm.Normal("_shared", shape=(rows.n_features, _columns(W)))
+        weights = white + pt.dot(shared, W.T)
+        coefficients = weights if R is None else pt.dot(R, weights)
+        return {"coefficients": pm.Deterministic("coefficients", coefficients, dims=("feature", "task"))}
+
+    def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
+        """Function value of every row; at new rows of other kernels than linear, given those at the rows of the fit."""
+        if "coefficients" in priors:
+            return data.linear(priors["coefficients"])
+        rows: Any = data.source
+        if rows.known is None:
+            return priors["function_values"][rows.point]
+        return conditional_function(rows, priors)
+
+    def likelihood(self, data: ModelData, f: Any) -> Any:
+        """The observed variable."""
+        if self.loss == "square" and not isinstance(self.noise, str):
+            return pm.Normal("y", f, self.noise, observed=data.y, dims="obs")
+        return super().likelihood(data, f)
+
+    likelihood.matches_observation = True  # type: ignore[attr-defined]
+
+    # ---------------------------------------------------------------- prediction
+
+    def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
+        """The posterior with ``innovation``, a standard normal a draw: what function values leave open elsewhere."""
+        return machine.with_innovation(fit, rng)
+
+    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f at new rows, in closed form by method "exact"."""
+        return online.moments(fit, rows) if fit.method == "exact" else None
+
+    def new_task(
+        self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Coefficients of unseen tasks given those of the others, of the word's kernel alone."""
+        return machine.new_task(self, posterior, names, rng)
+
+    def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+        """What :meth:`Fit.add_rows` does."""
+        return online.add_rows(fit, rows, random_seed)
+
+    def add_task(
+        self, fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None
+    ) -> Fit:
+        """What :meth:`Fit.add_task` does."""
+        return online.add_task(fit, task_data, kernel, random_seed)
+
+    # ---------------------------------------------------------------- engines
+
+    def _methods(self) -> list[Method]:
+        best = {
+            "square": [
+                Method(
+                    "exact",
+                    "independent draws from the exact posterior given hyper-parameters of maximal evidence",
+                ),
+                Method(
+                    "gibbs",
+                    "draws from the exact posterior, hyper-parameters too, by collapsed Gibbs sampling",
+                ),
+            ],
+            "hinge": [
+                Method("gibbs", "draws from the exact posterior by augmentation (inverse Gaussian)"),
+                Method("map", "the posterior mode, a support vector machine, by liblinear", point=True),
+            ],
+            "logistic": [
+                Method(
+                    "laplace", "approximation: Gaussian at the mode, hyper-parameters of maximal evidence"
+                ),
+                Method("map", "the posterior mode by Newton's method", point=True),
+            ],
+        }
+        found = best["hinge" if self.loss == "epsilon_insensitive" else self.loss]
+        if self._learns_kernel:
+            found = [m for m in found if m.name != "map"]
+        if self.Q == "learned":
+            found = [m for m in found if m.name == "exact"]
+        return [*found, *super()._methods()]
+
+    @property
+    def _learns_kernel(self) -> bool:
+        own = (
+            self.learn
+            if not isinstance(self.kernel, str)
+            else "learned" in (self.lam, self.Q if isinstance(self.Q, str) else "")
+        )
+        return bool(own) or self.amplitude == "learned"
+
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
+        if method == "map" and self.loss != "square" and self._learns_kernel:
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} learns hyper-parameters, and method 'map' takes them as they are. Give numbers "
+                "for lam, amplitude and Q (zoo.select chooses them by cross-validation), or use another method."
+            )
+        return super()._engine(method, data)
+
+    def _fit_exact(
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        space = space_of(self, data, y, aligned=True)
+        with space.threads():
+            found = machine.maximal_evidence(space, run.progress, max_iter)
+            return machine.exact_draws(space, found, run)
+
+    def _fit_gibbs(
+        self, data: Any, y: np.ndarray, run: Run, cores: int | None = None, thin: int = 1
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        space = space_of(self, data, y, fast=True)
+        observation: Any = self.observation
+        augmentation = observation.augmentation()
+        kernel = KernelGibbs(
+            prior=space,
+            start=space.coordinates.start,
+            y=y,
+            weight=np.ones(len(y)) if data.weight is None else data.weight,
+            augmentation=augmentation,
+            log_density=None if augmentation is None else observation.log_density,
+            amplitude=space.coordinates.position("amplitude").start if self.amplitude == "learned" else None,
+        )
+        return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
+
+    def _fit_map(
+        self, data: Any, y: np.ndarray, run: Run, tol: float = 1e-6, max_iter: int = 100_000
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        space = space_of(self, data, y)
+        with space.threads():
+            return machine.mode(self, space, run, tol, max_iter)
+
+    def _fit_laplace(
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        space = space_of(self, data, y)
+        with space.threads():
+            found = machine.maximal_laplace_evidence(space, max_iter)
+            return machine.laplace_draws(space, found, run)
+
+
+def _columns(W: Any) -> int:
+    """Number of columns of the loadings, which is static for every kernel."""
+    return int(W.type.shape[1] if W.type.shape[1] is not None else W.shape[1].eval())

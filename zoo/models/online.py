@@ -1,0 +1,210 @@
+"""Fits of method "exact" in closed form: predictions, and new rows or tasks without starting again.
+
+The hyper-parameters stay; the sums over rows, or the factor of the kernel matrix, grow by what is new. So the result is
+that of a fit to all rows with these hyper-parameters (section 5.2 of Evgeniou, Micchelli & Pontil 2005 asks for it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from zoo.data import MultiTaskData
+from zoo.factory import Run, UnsupportedMethodError
+from zoo.fit import Fit
+from zoo.models.kernel_machine import exact_draws
+from zoo.models.kernel_rows import KernelRows
+from zoo.models.kernel_spaces import FunctionSpace, WeightSpace, space_of
+from zoo.models.new_tasks import joined, new_rows
+from zoo.new_rows import read_rows
+from zoo.storage import to_datatree
+
+if TYPE_CHECKING:
+    from zoo.models.multitask_kernel import MultiTaskKernelMachine
+
+__all__ = ["add_rows", "add_task", "moments"]
+
+
+class _State(NamedTuple):
+    """The rows of a fit as its engine holds them, hyper-parameters, and the law of the functions."""
+
+    space: Any
+    z: np.ndarray
+    conditional: Any
+
+
+def _state(fit: Fit) -> _State:
+    """The state of an exact fit, made once."""
+    if "exact" not in fit.cache:
+        factory: Any = fit.factory
+        prepared = factory.prepare(fit.data)
+        space = space_of(factory, prepared, factory.validate(fit.data), aligned=True)
+        fit.cache["exact"] = _with_law(space, _coordinates(fit, space))
+    state: _State = fit.cache["exact"]
+    return state
+
+
+def _with_law(space: Any, z: np.ndarray) -> _State:
+    return _State(space, z, space.gaussian(space.numbers(z), space.noise_variance(z)))
+
+
+def _coordinates(fit: Fit, space: Any) -> np.ndarray:
+    """The learned hyper-parameters of a fit in free coordinates."""
+    draw = fit.posterior.isel(chain=0, draw=0)
+    names = {"Q": "feature_cov"}
+    values = {name: draw[names.get(name, name)].to_numpy() for name in space.coordinates.hypers}
+    z: np.ndarray = space.coordinates.pack(values)
+    return z
+
+
+def moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (n,) of y at prepared rows of known tasks."""
+    state = _state(fit)
+    mean, variance = state.space.predict(state.z, state.conditional, rows)
+    return mean, np.sqrt(variance + state.space.noise_variance(state.z))
+
+
+# ---------------------------------------------------------------- growing
+
+
+def add_rows(fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+    """See :meth:`Fit.add_rows`."""
+    _require_exact(fit)
+    new = _rows_of_known_tasks(fit, rows)
+    together = _appended(fit.data, new)
+    factory: Any = fit.factory
+    return _grown(fit, factory, together, new, _state(fit).z, random_seed)
+
+
+def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None) -> Fit:
+    """See :meth:`Fit.add_task`."""
+    _require_exact(fit)
+    new = new_rows(fit, task_data)
+    together = joined(fit.data, new)
+    old = _state(fit)
+    factory: Any = fit.factory
+    values = old.space.values_at(old.z)
+    if isinstance(factory.kernel, str) and kernel is None:
+        factory, values = _same_population(factory, values, fit.data.n_tasks, together.n_tasks)
+    elif kernel is None or isinstance(factory.kernel, str):
+        raise ValueError(
+            f"kernel is {'missing' if kernel is None else 'given'}. A kernel that was handed to the factory knows its "
+            'tasks alone, so give one for all tasks; "mean_regularised" grows by itself, so give none.'
+        )
+    else:
+        factory = replace(factory, kernel=kernel)
+    placed = replace(new, task=new.task + fit.data.n_tasks, task_names=together.task_names)
+    space = space_of(factory, factory.prepare(together), factory.validate(together), aligned=True)
+    z = space.coordinates.pack({name: values[name] for name in space.coordinates.hypers})
+    return _grown(fit, factory, together, placed, z, random_seed)
+
+
+def _same_population(
+    factory: Any, values: dict[str, Any], old: int, new: int
+) -> tuple[MultiTaskKernelMachine, dict[str, Any]]:
+    r"""The factory and parameters whose kernel (22) for more tasks has the old one's values.
+
+    Its two entries, :math:`c = a^2 (1 - \lambda)` and :math:`d = a^2 \lambda T`, are kept.
+    """
+    square, lam = float(values["amplitude"]) ** 2, float(values["lam"])
+    c, d = square * (1.0 - lam), square * lam * old
+    amplitude = float(np.sqrt(c + d / new))
+    changed = {"amplitude": amplitude, "lam": d / new / amplitude**2}
+    fixed = {name: value for name, value in changed.items() if not isinstance(getattr(factory, name), str)}
+    return replace(factory, **fixed), {**values, **changed}
+
+
+def _grown(
+    fit: Fit, factory: Any, data: MultiTaskData, new: MultiTaskData, z: np.ndarray, random_seed: int | None
+) -> Fit:
+    """The fit of all rows at z, from the old state and the new rows."""
+    old = _state(fit)
+    prepared, y = factory.prepare(data), factory.validate(data)
+    space = space_of(factory, prepared, y)
+    if factory is fit.factory and data.task_names == fit.data.task_names:
+        space.adopt(old.space)
+    if isinstance(space, WeightSpace) and isinstance(old.space, WeightSpace):
+        _add_sums(space, old.space, factory.prepare(new))
+        state = _with_law(space, z)
+    elif isinstance(space, FunctionSpace) and _extends(old, prepared, z, factory is fit.factory):
+        state = _State(space, z, _extended(space, old, prepared, z))
+    else:
+        state = _with_law(space_of(factory, prepared, y, aligned=True), z)
+    sizes = fit.posterior.sizes
+    run = Run(sizes["draw"], 0, sizes["chain"], random_seed, False)
+    posterior, stats = exact_draws(state.space, z, run)
+    idata = to_datatree(factory, data, prepared, y, posterior, stats, fit.method, random_seed)
+    result = Fit(factory=factory, data=data, idata=idata, method=fit.method, conditioned=fit.conditioned)
+    result.cache["exact"] = state
+    return result
+
+
+def _add_sums(space: WeightSpace, old: WeightSpace, new: KernelRows) -> None:
+    """Put the sums over all rows into a space: the old ones, and those over the new rows."""
+    new_space = WeightSpace(space.factory, new, new.y)
+    added, known = new_space.unit_sums, old.unit_sums
+    extra = len(added.b) - len(known.b)
+    if extra:
+        known = type(known)(
+            np.concatenate([known.S, np.zeros((extra, *known.S.shape[1:]))]),
+            np.concatenate([known.b, np.zeros((extra, known.b.shape[1]))]),
+        )
+    vars(space)["unit_sums"] = known + added
+
+
+def _extends(old: _State, prepared: KernelRows, z: np.ndarray, same_kernel: bool) -> bool:
+    """Whether the points of the fit come first among all, and their kernel is the same."""
+    points = old.space.data.points
+    fresh = len(prepared.points) - len(points) == prepared.n_rows - old.space.data.n_rows
+    return isinstance(old.space, FunctionSpace) and same_kernel and fresh and np.array_equal(old.z, z)
+
+
+def _extended(space: FunctionSpace, old: _State, prepared: KernelRows, z: np.ndarray) -> Any:
+    n = len(old.space.data.points)
+    K = space.numbers(z)
+    omega, nu = space.unit_sums
+    variance = space.noise_variance(z)
+    return old.conditional.grown(K[n:, :n], K[n:, n:], omega[n:] / variance, nu[n:] / variance)
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _require_exact(fit: Fit) -> None:
+    if fit.method != "exact":
+        raise UnsupportedMethodError(
+            f"The fit is of method {fit.method!r}, and rows can be added to one of method 'exact'. Fit all rows again."
+        )
+
+
+def _rows_of_known_tasks(fit: Fit, rows: MultiTaskData) -> MultiTaskData:
+    if not isinstance(rows, MultiTaskData):
+        raise TypeError(
+            f"rows is a {type(rows).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
+        )
+    labels, features, t = read_rows(rows, None, None, fit.data, False)
+    unknown = sorted(set(labels) - set(fit.data.task_names))
+    if unknown:
+        raise ValueError(f"task {unknown[0]!r} of rows is not in the fit. Use fit.add_task for a new task.")
+    y, transform = rows.original_y(), fit.data.transform
+    if transform is not None:
+        features, y = transform.apply_x(features), transform.apply_y(y)
+    position = {name: i for i, name in enumerate(fit.data.task_names)}
+    return replace(
+        rows,
+        inputs=features,
+        row=np.arange(len(y)),
+        y=y,
+        task=np.array([position[label] for label in labels], dtype=np.int64),
+        task_names=fit.data.task_names,
+        t=t,
+        transform=transform,
+    )
+
+
+def _appended(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
+    """Rows of both; the tasks are the same."""
+    together = joined(data, new)
+    return replace(together, task=np.concatenate([data.task, new.task]), task_names=data.task_names)

@@ -253,7 +253,7 @@ def test_slice_steps_leave_their_law():
 
     x, value, draws = np.zeros(2), log_density(np.zeros(2)), []
     for _ in range(20_000):
-        x, value = slice_step(rng, log_density, x, 1, value)
+        x, value = slice_step(rng, log_density, x, np.array([0.0, 1.0]), value)
         draws.append(x[1])
     assert x[0] == 0.0
     for statistic, expected in ((np.array(draws), 2.0), ((np.array(draws) - 2.0) ** 2, 0.25)):

@@ -130,7 +130,7 @@ class TestNormalisedGraph(KernelTestCase):
 
 class TestTree(KernelTestCase):
     def make_kernel(self):
-        return Tree(D + 1, PARENT, sigma=np.linspace(0.5, 1.5, 7))
+        return Tree(D + 1, PARENT, sigma=np.linspace(0.5, 1.5, 7), tasks="leaves")
 
 
 class TestTreeByLevel(KernelTestCase):
@@ -454,6 +454,30 @@ def test_gradient_in_the_weights_of_edges():
 # ---------------------------------------------------------------- trees
 
 
+def test_without_input_dim_any_number_of_features_is_taken():
+    adjacency = np.ones((3, 3)) - np.eye(3)
+    kernels = [
+        GraphLaplacian(adjacency=adjacency, regularisation=0.5),
+        Tree(parent=[-1, 0, 0], sigma=1.0),
+        MeanRegularised(n_tasks=3, lam=0.4),
+        Clustered(clusters=[0, 0, 1]),
+        ICM(W=np.ones((3, 1))),
+        TaskPrecision(precision=np.eye(3)),
+    ]
+    for kernel in kernels:
+        B = kernel.task_covariance().to_numpy()
+        for width in (1, 4):
+            x, task = RNG.random((5, width)), RNG.integers(0, 3, 5)
+            K = kernel_matrix(kernel, np.column_stack([x, task]))
+            np.testing.assert_allclose(K, B[np.ix_(task, task)] * (x @ x.T), rtol=1e-12)
+        assert describe(restore(describe(kernel))) == describe(kernel)
+    based = Tree(parent=[-1, 0, 0], base=cov.ExpQuad(2, ls=1.0))
+    assert based.input_dim == 3
+    assert (kernels[0] + GraphLaplacian(adjacency=adjacency)).input_dim == kernels[0].input_dim
+    with pytest.raises(TypeError, match="adjacency is missing"):
+        GraphLaplacian(3)
+
+
 def test_tree_in_closed_form():
     """(I - A')^-1 S (I - A)^-1 with A[pa(l), l] = 1: bussas2015, corrected."""
     sigma = RNG.random(7) + 0.5
@@ -464,9 +488,9 @@ def test_tree_in_closed_form():
     G = np.linalg.inv(np.eye(7) - A.T) @ np.diag(sigma**2) @ np.linalg.inv(np.eye(7) - A)
     leaves = [3, 4, 5, 6]
     np.testing.assert_allclose(
-        Tree(3, PARENT, sigma).task_covariance(), G[np.ix_(leaves, leaves)], rtol=1e-12
+        Tree(3, PARENT, sigma, tasks="leaves").task_covariance(), G[np.ix_(leaves, leaves)], rtol=1e-12
     )
-    every = Tree(3, PARENT, sigma, tasks=range(7))
+    every = Tree(3, PARENT, sigma)
     np.testing.assert_allclose(every.task_covariance(), G, rtol=1e-12)
     d, W = every.loadings()
     np.testing.assert_allclose(np.diag(evaluated(d)) + evaluated(W) @ evaluated(W).T, G, rtol=1e-12)
@@ -483,10 +507,9 @@ def test_tree_is_the_covariance_of_the_hierarchical_model():
     for node, parent in enumerate(PARENT):
         u[node] = (u[parent] if parent >= 0 else 0.0) + sigma[node] * rng.standard_normal(draws)
     B = Tree(3, PARENT, sigma).task_covariance().to_numpy()
-    leaves = u[3:]
     # Of a normal sample the variance of a second moment is (B_ij^2 + B_ii B_jj) / draws.
     error = np.sqrt((B**2 + np.outer(np.diag(B), np.diag(B))) / draws)
-    assert np.all(np.abs(leaves @ leaves.T / draws - B) < 4.5 * error)
+    assert np.all(np.abs(u @ u.T / draws - B) < 4.5 * error)
 
 
 # ---------------------------------------------------------------- other libraries
@@ -742,7 +765,7 @@ def test_pymc_coregion_of_a_linear_kernel_is_linear():
         cov.ExpQuad(3, ls=1.0),
         cov.Constant(1.0),
     ],
-    ids=repr,
+    ids=lambda kernel: type(kernel).__name__,
 )
 def test_no_linear_form(kernel):
     assert linear_form(kernel, 3 if getattr(kernel, "input_dim", 3) == 4 else 2) is None
@@ -793,7 +816,7 @@ def test_regulariser_object():
 
 def test_repr():
     assert repr(MeanRegularised(3, T, 0.25)) == "MeanRegularised(4 tasks, lam=0.25)"
-    assert repr(Tree(3, PARENT)) == "Tree(4 tasks, sigma=1)"
+    assert repr(Tree(3, PARENT)) == "Tree(7 tasks, sigma=1)"
     assert repr(ICM(3, pt.matrix("W", shape=(T, 2)), kappa=pt.scalar())) == "ICM(4 tasks)"
 
 

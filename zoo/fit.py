@@ -47,7 +47,7 @@ class Fit:
     idata: xr.DataTree
     method: str
     conditioned: tuple[str, ...] = ()
-    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def population_data(self) -> MultiTaskData:

@@ -87,6 +87,8 @@ class KernelGibbs:
         Log likelihood of the rows, for moves of the amplitude.
     amplitude : int, optional
         Which coordinate the logarithm of the amplitude is, where it is learned.
+    ridges : (m, k) array, optional
+        Directions that are moved along beside the coordinates.
     """
 
     prior: FunctionPrior
@@ -96,6 +98,7 @@ class KernelGibbs:
     augmentation: Augmentation | None
     log_density: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     amplitude: int | None = None
+    ridges: np.ndarray | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """Hyper-parameters scattered about their start, functions drawn from their prior."""
@@ -123,10 +126,14 @@ class KernelGibbs:
         z = state["z"]
         if len(z):
             value = log_density(z)
-            for i in range(len(z)):
-                z, value = slice_step(rng, log_density, z, i, value)
+            for direction in self._directions():
+                z, value = slice_step(rng, log_density, z, direction, value)
         final = condition(z)
         state.update(z=z, values=self.prior.draw(final, rng), log_evidence=final.log_evidence + constant(z))
+
+    def _directions(self) -> np.ndarray:
+        axes = np.eye(len(self.start))
+        return axes if self.ridges is None else np.vstack([axes, self.ridges])
 
     def _move_amplitude(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Slice sampling of log a given f / a, under the likelihood itself."""
@@ -138,7 +145,7 @@ class KernelGibbs:
             rows = density(np.exp(moved[i] - z[i]) * f, self.y)
             return float(self.weight @ rows + self.prior.log_prior(moved))
 
-        moved, _ = slice_step(rng, log_density, z, i, log_density(z))
+        moved, _ = slice_step(rng, log_density, z, np.eye(len(z))[i], log_density(z))
         state.update(z=moved, values=np.exp(moved[i] - z[i]) * state["values"])
 
     def _likelihood(
@@ -175,36 +182,30 @@ def slice_step(
     rng: np.random.Generator,
     log_density: Callable[[np.ndarray], float],
     x: np.ndarray,
-    i: int,
+    direction: np.ndarray,
     value: float,
     width: float = 1.0,
 ) -> tuple[np.ndarray, float]:
-    """One slice-sampling update of coordinate i, stepping out and shrinking; returns x and its log density."""
-
-    def moved(to: float) -> np.ndarray:
-        result = x.copy()
-        result[i] = to
-        return result
-
+    """One slice-sampling update along a direction, stepping out and shrinking; returns x and its log density."""
     level = value - rng.standard_exponential()
-    left = x[i] - width * rng.random()
+    left = -width * rng.random()
     right = left + width
     steps = int(rng.integers(_MAX_STEPS))
     for _ in range(steps):
-        if log_density(moved(left)) <= level:
+        if log_density(x + left * direction) <= level:
             break
         left -= width
     for _ in range(_MAX_STEPS - 1 - steps):
-        if log_density(moved(right)) <= level:
+        if log_density(x + right * direction) <= level:
             break
         right += width
     while True:
         to = left + (right - left) * rng.random()
-        proposed = moved(to)
+        proposed = x + to * direction
         density = log_density(proposed)
         if density > level:
             return proposed, density
-        if to < x[i]:
+        if to < 0.0:
             left = to
         else:
             right = to

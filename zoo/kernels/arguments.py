@@ -11,7 +11,14 @@ from pytensor.graph.basic import Variable
 from zoo.checks import whole_number
 from zoo.kernels.evaluate import fixed_number
 
-__all__ = ["number_of_tasks", "parameter", "psd_matrix", "symmetric", "tensor"]
+__all__ = ["number_of_tasks", "parameter", "psd_matrix", "required", "symmetric", "tensor"]
+
+
+def required(value: Any, argument: str) -> Any:
+    """The value; raise where it was left out."""
+    if value is None:
+        raise TypeError(f"{argument} is missing. Give it by its name, {argument}=...")
+    return value
 
 
 def tensor(value: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.kernels.arguments import number_of_tasks, parameter, tensor
+from zoo.kernels.arguments import number_of_tasks, parameter, required, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 
@@ -40,9 +40,15 @@ class Clustered(TaskKernel):
     parameters: ClassVar[dict[str, str]] = {"clusters": "fixed", "rho": "positive"}
 
     def __init__(
-        self, input_dim: int, clusters: Any, rho: Any = 1.0, *, n_tasks: int | None = None, **arguments: Any
+        self,
+        input_dim: int | None = None,
+        clusters: Any = None,
+        rho: Any = 1.0,
+        *,
+        n_tasks: int | None = None,
+        **arguments: Any,
     ):
-        self.clusters = _clusters(clusters)
+        self.clusters = _clusters(required(clusters, "clusters"))
         n_tasks = number_of_tasks(self.clusters, n_tasks, "clusters", arguments.get("task_names"))
         super().__init__(input_dim, n_tasks, **arguments)
         self.rho = parameter(rho, "rho", least=0.0, above=True)

@@ -10,7 +10,7 @@ import xarray as xr
 from pymc.gp import cov
 from pytensor.graph.basic import Variable
 
-from zoo.kernels.arguments import number_of_tasks, parameter, tensor
+from zoo.kernels.arguments import number_of_tasks, parameter, required, tensor
 from zoo.kernels.task_kernel import TaskKernel, named_task_matrix
 
 __all__ = ["ICM", "LMC"]
@@ -34,9 +34,15 @@ class ICM(TaskKernel):
     parameters: ClassVar[dict[str, str]] = {"W": "real", "kappa": "nonnegative"}
 
     def __init__(
-        self, input_dim: int, W: Any, kappa: Any = 0.0, *, n_tasks: int | None = None, **arguments: Any
+        self,
+        input_dim: int | None = None,
+        W: Any = None,
+        kappa: Any = 0.0,
+        *,
+        n_tasks: int | None = None,
+        **arguments: Any,
     ):
-        self.W = parameter(W, "W", ndim=(1, 2))
+        self.W = parameter(required(W, "W"), "W", ndim=(1, 2))
         n_tasks = number_of_tasks(self.W, n_tasks, "W", arguments.get("task_names"))
         super().__init__(input_dim, n_tasks, **arguments)
         self.kappa = parameter(kappa, "kappa", ndim=(0, 1), least=0.0)

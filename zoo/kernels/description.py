@@ -130,7 +130,8 @@ def _describe_task_kernel(kernel: TaskKernel, argument: str) -> Description:
         raise TypeError(f"{argument} holds {kind.__name__}, and another class has that name. Rename it.")
     taken = inspect.signature(kind.__init__).parameters
     parts: list[tuple[str, Any]] = []
-    if "n_tasks" in taken and taken["n_tasks"].default is inspect.Parameter.empty:
+    # By name alone it is for parameters that are tensors, whose shapes do not say it; here they are numbers.
+    if "n_tasks" in taken and taken["n_tasks"].kind is not inspect.Parameter.KEYWORD_ONLY:
         parts.append(("n_tasks", kernel.n_tasks))
     for name in kernel.parameters:
         value = getattr(kernel, name)
@@ -145,7 +146,7 @@ def _describe_task_kernel(kernel: TaskKernel, argument: str) -> Description:
             parts.append((name, describe(getattr(kernel, name), f"{argument}.{name}")))
     if kernel.task_names != names(None, "task_names", kernel.n_tasks, "task "):
         parts.append(("task_names", kernel.task_names))
-    return (kind.__name__, *_dims(kernel), *parts)
+    return (kind.__name__, *(() if kernel.any_width else _dims(kernel)), *parts)
 
 
 def _array_parameter(value: Any, parameter: str, name: str, argument: str) -> Any:

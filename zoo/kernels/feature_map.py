@@ -13,7 +13,7 @@ from pymc.gp import cov
 from pytensor.graph.basic import Variable
 
 from zoo.checks import finite_matrix, whole_number
-from zoo.kernels.arguments import number_of_tasks, parameter, tensor
+from zoo.kernels.arguments import number_of_tasks, parameter, required, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.regulariser import MapRegulariser, Regulariser
 from zoo.kernels.task_kernel import TaskKernel
@@ -43,8 +43,8 @@ class FeatureMap(TaskKernel):
 
     def __init__(
         self,
-        input_dim: int,
-        B: Any,
+        input_dim: int | None = None,
+        B: Any = None,
         degree: int = 1,
         kernel: Any = None,
         *,
@@ -52,10 +52,11 @@ class FeatureMap(TaskKernel):
         task_names: Any = None,
         active_dims: Any = None,
     ):
-        self.B = parameter(B, "B", ndim=(3,))
+        self.B = parameter(required(B, "B"), "B", ndim=(3,))
         n_tasks = number_of_tasks(self.B, n_tasks, "B", task_names)
-        super().__init__(input_dim, n_tasks, task_names=task_names, active_dims=active_dims)
         _, p, D = self.B.type.shape if isinstance(self.B, Variable) else self.B.shape
+        input_dim = D + 1 if input_dim is None and D is not None else input_dim
+        super().__init__(input_dim, n_tasks, task_names=task_names, active_dims=active_dims)
         self._require_features(D, "B")
         self.degree = whole_number(degree, "degree")
         self.kernel = kernel

@@ -9,7 +9,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.kernels.arguments import number_of_tasks, parameter, symmetric, tensor
+from zoo.kernels.arguments import number_of_tasks, parameter, required, symmetric, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 
@@ -59,8 +59,8 @@ class GraphLaplacian(TaskKernel):
 
     def __init__(
         self,
-        input_dim: int,
-        adjacency: Any,
+        input_dim: int | None = None,
+        adjacency: Any = None,
         regularisation: Any = 0.0,
         *,
         normalised: bool = False,
@@ -69,6 +69,7 @@ class GraphLaplacian(TaskKernel):
         task_names: Any = None,
         **arguments: Any,
     ):
+        required(adjacency, "adjacency")
         if not isinstance(adjacency, np.ndarray | Variable) and hasattr(adjacency, "adjacency"):
             task_names = getattr(adjacency, "task_names", None) if task_names is None else task_names
             adjacency = adjacency.adjacency

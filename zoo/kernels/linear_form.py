@@ -55,7 +55,7 @@ def _of_task_kernel(kernel: TaskKernel, n_features: int) -> LinearForm | None:
     own = type(kernel)
     formula_holds = own.full is TaskKernel.full and own.diag is TaskKernel.diag
     formula_holds = formula_holds and own._between is TaskKernel._between
-    all_columns = not kernel._selects and n_features + 1 in kernel._widths
+    all_columns = not kernel._selects and (kernel._widths is None or n_features + 1 in kernel._widths)
     if kernel.base is not None or not formula_holds or not all_columns:
         return None
     Q = None if kernel.Q is None else tensor(kernel.Q)

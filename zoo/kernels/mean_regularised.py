@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytensor.tensor as pt
 
-from zoo.kernels.arguments import parameter, tensor
+from zoo.kernels.arguments import parameter, required, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 
@@ -33,8 +33,10 @@ class MeanRegularised(TaskKernel):
 
     parameters: ClassVar[dict[str, str]] = {"lam": "unit"}
 
-    def __init__(self, input_dim: int, n_tasks: int, lam: Any = 0.5, **arguments: Any):
-        super().__init__(input_dim, n_tasks, **arguments)
+    def __init__(
+        self, input_dim: int | None = None, n_tasks: int | None = None, lam: Any = 0.5, **arguments: Any
+    ):
+        super().__init__(input_dim, required(n_tasks, "n_tasks"), **arguments)
         self.lam = parameter(lam, "lam")
         number = fixed_number(self.lam)
         if number is not None and not 0.0 < number <= 1.0:

@@ -20,7 +20,7 @@ __all__ = ["features_and_task"]
 
 
 def features_and_task(
-    X: Any, widths: tuple[int, ...], columns: np.ndarray | None, n_tasks: int, kernel: str
+    X: Any, widths: tuple[int, ...] | None, columns: np.ndarray | None, n_tasks: int, kernel: str
 ) -> tuple[Any, Any]:
     """Features (n, D), float64, and tasks (n,), int64, of the inputs.
 
@@ -28,8 +28,8 @@ def features_and_task(
     ----------
     X : array_like, TensorVariable or shared variable
         The inputs (n, columns).
-    widths : tuple of int
-        Numbers of columns that the kernel takes.
+    widths : tuple of int or None
+        Numbers of columns that the kernel takes; None: any, two or more.
     columns : (D + 1,) int array, optional
         The columns in use, the task's last. Left out: all.
     n_tasks : int
@@ -59,7 +59,9 @@ def _known(X: Any) -> np.ndarray | None:
     return fixed_number(X) if isinstance(X, Variable) else X
 
 
-def _checked_width(X: Any, number: np.ndarray | None, widths: tuple[int, ...], kernel: str) -> Any:
+def _checked_width(X: Any, number: np.ndarray | None, widths: tuple[int, ...] | None, kernel: str) -> Any:
+    if widths is None:
+        return X
     width = X.type.shape[1] if isinstance(X, Variable) else X.shape[1]
     known = number.shape[1] if width is None and number is not None else width
     takes = " or ".join(str(w) for w in widths)

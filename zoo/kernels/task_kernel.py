@@ -35,9 +35,10 @@ class TaskKernel(cov.Covariance):
 
     Parameters
     ----------
-    input_dim : int
+    input_dim : int, optional
         Number of columns of the inputs, the task's included. Inputs of ``input_dim`` features and the task are taken
-        too: the task is always the last column.
+        too: the task is always the last column. Left out: that of ``base`` or ``Q``, or else any number; sums and
+        products with other covariances need it.
     n_tasks : int
         T.
     base : pm.gp.cov.Covariance, optional
@@ -67,7 +68,7 @@ class TaskKernel(cov.Covariance):
 
     def __init__(
         self,
-        input_dim: int,
+        input_dim: int | None,
         n_tasks: int,
         *,
         base: Any = None,
@@ -75,7 +76,9 @@ class TaskKernel(cov.Covariance):
         task_names: Any = None,
         active_dims: Any = None,
     ):
-        super().__init__(whole_number(input_dim, "input_dim"), active_dims)
+        given = _n_features(base, Q) if input_dim is None else whole_number(input_dim, "input_dim") - 1
+        self.any_width = given is None
+        super().__init__(2 if given is None else given + 1, active_dims)
         self.n_tasks = whole_number(n_tasks, "n_tasks")
         self.task_names = _task_names(task_names, self.n_tasks)
         self.base = base
@@ -177,6 +180,9 @@ class TaskKernel(cov.Covariance):
 
     def _require_features(self, n_features: int | None, argument: str) -> None:
         """Set the widths of the inputs; raise where an argument is of another number of features."""
+        self._widths: tuple[int, ...] | None = None
+        if self.any_width and n_features is None:
+            return
         widths: tuple[int, ...] = (self.input_dim, self.input_dim + 1)
         if self._selects:
             possible = [len(self.active_dims) - 1]
@@ -190,6 +196,14 @@ class TaskKernel(cov.Covariance):
                 f"Give {argument} for {possible[0]}, or another input_dim."
             )
         self._widths = widths
+
+
+def _n_features(base: Any, Q: Any) -> int | None:
+    """The number of features that a base or a metric is for, where one says it."""
+    if base is not None:
+        return getattr(base, "input_dim", None)
+    shape = Q.type.shape if isinstance(Q, Variable) else np.shape(Q)
+    return int(shape[0]) if Q is not None and len(shape) == 2 and shape[0] is not None else None
 
 
 def named_task_matrix(matrix: Any, task_names: tuple[str, ...], kernel: str) -> xr.DataArray:

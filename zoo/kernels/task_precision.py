@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytensor.tensor as pt
 
-from zoo.kernels.arguments import number_of_tasks, psd_matrix, tensor
+from zoo.kernels.arguments import number_of_tasks, psd_matrix, required, tensor
 from zoo.kernels.task_kernel import TaskKernel
 
 __all__ = ["TaskPrecision"]
@@ -27,8 +27,15 @@ class TaskPrecision(TaskKernel):
 
     parameters: ClassVar[dict[str, str]] = {"precision": "fixed"}
 
-    def __init__(self, input_dim: int, precision: Any, *, n_tasks: int | None = None, **arguments: Any):
-        self.precision = psd_matrix(precision, "precision", definite=True)
+    def __init__(
+        self,
+        input_dim: int | None = None,
+        precision: Any = None,
+        *,
+        n_tasks: int | None = None,
+        **arguments: Any,
+    ):
+        self.precision = psd_matrix(required(precision, "precision"), "precision", definite=True)
         n_tasks = number_of_tasks(self.precision, n_tasks, "precision", arguments.get("task_names"))
         super().__init__(input_dim, n_tasks, **arguments)
 

@@ -1,4 +1,4 @@
-r"""Tasks that are the leaves of a tree: each node a step away from its parent, as in hierarchical models.
+r"""Tasks that are nodes of a tree, each a step away from its parent, as in hierarchical models.
 
 With :math:`u_j = u_{pa(j)} + \sigma_j \epsilon_j`, the root's step from 0, the covariance of two tasks is the sum of
 :math:`\sigma_j^2` over the ancestors that they share. In the convention of bussas2015, :math:`A_{pa(j), j} = 1`, it is
@@ -14,7 +14,8 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.kernels.arguments import parameter, tensor
+from zoo.checks import one_of
+from zoo.kernels.arguments import parameter, required, tensor
 from zoo.kernels.task_kernel import TaskKernel
 
 __all__ = ["Tree"]
@@ -33,8 +34,8 @@ class Tree(TaskKernel):
         Standard deviation of the step from the parent to each node, 0 or above; the root's step is from 0. Left out: 1.
     level_sigma : (n_levels,) array or tensor, optional
         In place of ``sigma``: one for the nodes of each depth, the root's first.
-    tasks : sequence of int, optional
-        Nodes that are the tasks. Left out: the leaves, in the order of the nodes.
+    tasks : "leaves" or sequence of int, optional
+        Nodes that are the tasks; "leaves" in the order of the nodes. Left out: every node, as in bussas2015.
 
     Attributes
     ----------
@@ -51,15 +52,15 @@ class Tree(TaskKernel):
 
     def __init__(
         self,
-        input_dim: int,
-        parent: Any,
+        input_dim: int | None = None,
+        parent: Any = None,
         sigma: Any = None,
         *,
         level_sigma: Any = None,
         tasks: Any = None,
         **arguments: Any,
     ):
-        self.parent = _parents(parent)
+        self.parent = _parents(required(parent, "parent"))
         self._ancestors = _ancestors(self.parent)
         self.depth = self._ancestors.sum(axis=1) - 1
         self.tasks = _tasks(tasks, self.parent)
@@ -135,6 +136,9 @@ def _ancestors(parent: np.ndarray) -> np.ndarray:
 
 def _tasks(value: Any, parent: np.ndarray) -> np.ndarray:
     if value is None:
+        return np.arange(len(parent))
+    if isinstance(value, str):
+        one_of(value, ("leaves",), "tasks")
         return np.setdiff1d(np.arange(len(parent)), parent)
     tasks = np.asarray(value)
     if tasks.ndim != 1 or tasks.dtype.kind not in "iu" or not len(tasks):

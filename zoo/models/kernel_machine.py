@@ -46,7 +46,8 @@ def require_same_tasks(kernel: Any, data: MultiTaskData) -> None:
     """Raise where a part of the kernel is for another number of tasks or features, or for other task names."""
     width = data.n_features + 1
     for part in _parts(kernel):
-        if isinstance(part, cov.Covariance) and part.input_dim not in (width, data.n_features):
+        wanted = isinstance(part, cov.Covariance) and not getattr(part, "any_width", False)
+        if wanted and part.input_dim not in (width, data.n_features):
             raise ValueError(
                 f"kernel has input_dim {part.input_dim}, but the data have {data.n_features} features and the task. "
                 f"Use input_dim={width}."

@@ -35,6 +35,8 @@ __all__ = ["AlignedSpace", "FunctionSpace", "Space", "WeightSpace", "matrix_root
 _JITTER = 1e-10
 # Rows of a matrix from which several threads pay.
 _LARGE = 500
+# Distinct rows up to which their covariance matrix is made: a dozen of its size are in use at a time.
+_MOST_POINTS = 12_000
 
 
 def matrix_root(matrix: Any) -> Any:
@@ -110,6 +112,16 @@ class Space:
     def values_at(self, z: np.ndarray) -> dict[str, Any]:
         """All parameters by name, learned and fixed."""
         return {**self.factory.fixed_parameters(), **self.coordinates.unpack(z)}
+
+    def ridges(self) -> np.ndarray | None:
+        """Directions of z that the rows say little of: lam up and the amplitude down, a task's own variance held."""
+        learned = self.coordinates.hypers
+        if not isinstance(self.factory.kernel, str) or not {"lam", "amplitude"} <= set(learned):
+            return None
+        ridge = np.zeros((1, self.coordinates.size))
+        ridge[0, self.coordinates.position("lam")] = 1.0
+        ridge[0, self.coordinates.position("amplitude")] = -0.5
+        return ridge
 
     def noise_variance(self, z: np.ndarray) -> float:
         """Of the Gaussian likelihood."""
@@ -252,6 +264,15 @@ def _linear(data: KernelRows, coefficients: np.ndarray) -> np.ndarray:
 
 class FunctionSpace(Space):
     """Function values (n,) at the distinct rows, with any kernel."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        n = len(self.data.points)
+        if n > _MOST_POINTS:
+            raise ValueError(
+                f"data have {n:,} distinct rows, and a kernel that is not linear in x takes at most {_MOST_POINTS:,}: "
+                "its time grows with their cube. Use a kernel with base=None, or fewer rows."
+            )
 
     @cached_property
     def _matrix(self) -> _Compiled:

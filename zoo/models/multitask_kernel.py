@@ -96,6 +96,7 @@ class MultiTaskKernelMachine(ModelFactory):
 
     paper: ClassVar[str] = "evgeniou2005"
     constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
+    allows_empty_tasks: ClassVar[bool] = True
 
     kernel: Any = "mean_regularised"
     loss: str = "square"
@@ -414,6 +415,7 @@ class MultiTaskKernelMachine(ModelFactory):
             augmentation=augmentation,
             log_density=None if augmentation is None else observation.log_density,
             amplitude=space.coordinates.position("amplitude").start if self.amplitude == "learned" else None,
+            ridges=space.ridges(),
         )
         return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
 

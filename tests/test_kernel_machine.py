@@ -525,6 +525,7 @@ def test_fields_are_chosen_by_cross_validation():
         ({"amplitude": -1.0}, "amplitude"),
         ({"C": 0.0}, "C"),
         ({"Q": [[1.0, 2.0], [0.0, 1.0]]}, "Q"),
+        ({"Q": 5.0}, "Q is 5.0"),
         ({"kernel": "linear"}, "kernel"),
         ({"kernel": MeanRegularised(3, 2), "Q": np.eye(2)}, "Q is for"),
         ({"kernel": MeanRegularised(3, 2), "learn": ("lamda",)}, "learn"),
@@ -539,6 +540,8 @@ def test_bad_fields_are_named(fields, message):
 def test_a_kernel_of_another_class_is_refused():
     with pytest.raises(TypeError, match="kernel is a int"):
         Machine(kernel=3)
+    with pytest.raises(TypeError, match="learn is 3"):
+        Machine(learn=3)
 
 
 @pytest.mark.parametrize(
@@ -558,6 +561,24 @@ def test_a_kernel_for_other_data_is_refused(kernel, message):
 def test_a_metric_of_other_features_is_refused():
     with pytest.raises(ValueError, match="Q"):
         Machine(Q=np.eye(5)).build(_tasks())
+
+
+def test_evidence_is_never_below_a_special_case():
+    """The first of these data sets once led the search to the plateau of amplitude 0, 80 nats below lam = 1."""
+    for seed in range(6, 10):
+        rng = np.random.default_rng(seed)
+        group, centre = np.repeat([0, 1, 2], 10), rng.standard_normal((3, 6))
+        u = centre[group] + 0.4 * rng.standard_normal((30, 6))
+        task = np.repeat(np.arange(30), 8)
+        X = rng.standard_normal((240, 6))
+        y = np.sum(X * u[task], axis=1) + rng.standard_normal(240)
+        for factor in (1.0, 1e3, 1e-3):
+            data = zoo.MultiTaskData.from_arrays(X, factor * y, task)
+            found = []
+            for machine in (Machine(), Machine(lam=1.0), Machine(lam=0.1)):
+                fit = machine.fit(data, "exact", **DRAWS)
+                found.append(fit.idata["sample_stats"]["log_evidence"].to_numpy().max())
+            assert found[0] >= max(found) - 1e-3
 
 
 def test_extreme_numbers_end_in_an_answer():

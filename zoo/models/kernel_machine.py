@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from pymc.gp import cov
 from scipy.optimize import minimize
+from scipy.special import logit
 
 from zoo.data import MultiTaskData
 from zoo.factory import Run, UnsupportedMethodError
@@ -33,6 +35,9 @@ __all__ = [
     "with_innovation",
 ]
 
+# Where a search for the largest evidence may start: shares of the variance that are the functions', and values of lam.
+_SHARES, _LAM = (0.1, 0.5, 0.9), (0.01, 0.5, 0.97)
+_TINY = 1e-300
 # Relative step of the differences of a Laplace evidence.
 _STEP = 1e-4
 # Stored features above which a sparse matrix for liblinear would not fit.
@@ -84,6 +89,7 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int) -> np.ndarray:
     if coordinates.size == 0:
         return coordinates.start
     with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
+        scale = 1.0 / len(space.y)  # so that the first step of the search is no leap
         last: list[Any] = [0.0, np.zeros(coordinates.size)]
 
         def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -91,21 +97,55 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int) -> np.ndarray:
                 value, gradient = log_evidence(space, z)
             except np.linalg.LinAlgError:
                 # So far out that rounding wins: worse than all before, and downhill is back.
-                return abs(float(last[0])) * 10.0 + 1e6, np.asarray(last[1])
-            last[:] = -value, -gradient
-            return -value, -gradient
+                return abs(float(last[0])) * 10.0 + 1.0, np.asarray(last[1])
+            last[:] = -scale * value, -scale * gradient
+            return float(last[0]), np.asarray(last[1])
 
         steps = iter(range(1, max_iter + 1))
         found = minimize(
             objective,
-            coordinates.start,
+            _best_start(space, lambda z: _evidence_at(space, z)),
             jac=True,
             method="L-BFGS-B",
             bounds=coordinates.bounds,
-            callback=lambda intermediate_result: bar.report(next(steps, max_iter), intermediate_result.fun),
-            options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e-6},
+            callback=lambda intermediate_result: bar.report(
+                next(steps, max_iter), intermediate_result.fun / scale
+            ),
+            options={"maxiter": max_iter, "ftol": 1e-13, "gtol": 1e-8},
         )
     return np.asarray(found.x)
+
+
+def _best_start(space: Any, evidence: Callable[[np.ndarray], float]) -> np.ndarray:
+    """The best of some points at which the functions hold a share of the responses' variance.
+
+    The evidence has a plateau where the amplitude vanishes, so a search starts on the other side.
+    """
+    coordinates = space.coordinates
+    start, learned = coordinates.start, coordinates.hypers
+    square = float(np.mean(space.y**2))
+    candidates = []
+    for lam in _LAM if "lam" in learned and learned["lam"].kind == "unit" else [None]:
+        for share in _SHARES:
+            z = start.copy()
+            if lam is not None:
+                z[coordinates.position("lam")] = logit(lam)
+            if "noise" in learned:
+                z[coordinates.position("noise")] = 0.5 * np.log((1.0 - share) * square + _TINY)
+            if "amplitude" in learned:
+                signal = share * square if "noise" in learned else share / (1.0 - share)
+                now = space.mean_variance(space.numbers(z))
+                z[coordinates.position("amplitude")] += 0.5 * np.log((signal + _TINY) / (now + _TINY))
+            candidates.append(np.clip(z, *np.transpose(coordinates.bounds)))
+    return max([start, *candidates], key=evidence)
+
+
+def _evidence_at(space: Any, z: np.ndarray) -> float:
+    try:
+        variance = space.noise_variance(z)
+        return _log_marginal(space, space.gaussian(space.numbers(z), variance), variance)
+    except np.linalg.LinAlgError:
+        return -np.inf
 
 
 def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -135,15 +175,15 @@ def maximal_laplace_evidence(space: Any, max_iter: int) -> np.ndarray:
         return coordinates.start
 
     def objective(z: np.ndarray) -> float:
-        return -logistic_mode(space, space.numbers(z), space.y).log_evidence
+        return -logistic_mode(space, space.numbers(z), space.y).log_evidence / len(space.y)
 
     found = minimize(
         objective,
-        coordinates.start,
+        _best_start(space, lambda z: -objective(z)),
         jac="3-point",
         method="L-BFGS-B",
         bounds=coordinates.bounds,
-        options={"maxiter": max_iter, "finite_diff_rel_step": _STEP, "ftol": 1e-10},
+        options={"maxiter": max_iter, "finite_diff_rel_step": _STEP, "ftol": 1e-11},
     )
     return np.asarray(found.x)
 

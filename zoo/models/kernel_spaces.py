@@ -210,6 +210,12 @@ class WeightSpace(Space):
         """The law of the coefficients."""
         return WeightConditional.of(sums, numbers)
 
+    def mean_variance(self, numbers: Loadings) -> float:
+        """Prior variance of f, averaged over the rows."""
+        S = self.unit_sums.S if numbers.R is None else numbers.R.T @ self.unit_sums.S @ numbers.R
+        B = numbers.d + np.sum(numbers.W**2, axis=1)
+        return float(B @ np.trace(S, axis1=1, axis2=2)) / len(self.y)
+
     def gaussian(self, numbers: Loadings, variance: float) -> WeightConditional:
         """The law given the responses."""
         return WeightConditional.of(self.unit_sums.scaled(1.0 / variance), numbers)
@@ -310,6 +316,10 @@ class FunctionSpace(Space):
         """The law of the function values."""
         return FunctionConditional.of(numbers, *sums)
 
+    def mean_variance(self, numbers: np.ndarray) -> float:
+        """Prior variance of f, averaged over the rows."""
+        return float(np.mean(np.diag(numbers)[self.data.point]))
+
     @cached_property
     def unit_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows with noise of variance 1."""
@@ -389,6 +399,10 @@ class AlignedSpace(Space):
         """Covariances of tasks and of inputs."""
         B, k = self._factors(z)
         return B, k
+
+    def mean_variance(self, numbers: tuple[np.ndarray, np.ndarray]) -> float:
+        """Prior variance of f, averaged over the rows."""
+        return float(np.mean(np.diag(numbers[0])) * np.mean(np.diag(numbers[1])))
 
     def gaussian(self, numbers: tuple[np.ndarray, np.ndarray], variance: float) -> AlignedConditional:
         """The law given the responses."""

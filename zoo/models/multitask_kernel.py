@@ -131,13 +131,18 @@ class MultiTaskKernelMachine(ModelFactory):
             one_of(self.Q, ("identity", "learned"), "Q")
             return
         matrix = np.asarray(self.Q, dtype=np.float64)
+        if matrix.ndim != 2:
+            raise ValueError(f'Q is {self.Q!r}. Give "identity", "learned", or a matrix (feature, feature).')
         # A metric may be singular (principal components): then only its range is looked at.
         covariance(matrix + 1e-10 * np.trace(np.atleast_2d(matrix)) * np.eye(len(matrix)), "Q")
         object.__setattr__(self, "Q", tuple(tuple(float(v) for v in row) for row in matrix))
 
     def _freeze_kernel(self) -> None:
         kernel = self.kernel
-        learn = (self.learn,) if isinstance(self.learn, str) else tuple(self.learn)
+        learn = (self.learn,) if isinstance(self.learn, str) else self.learn
+        if not isinstance(learn, tuple | list):
+            raise TypeError(f"learn is {learn!r}. Give names of parameters of the kernel, as ('lam', 'ls').")
+        learn = tuple(learn)
         object.__setattr__(self, "learn", learn)
         if isinstance(kernel, str):
             one_of(kernel, ("mean_regularised",), "kernel")

@@ -653,3 +653,95 @@ def test_bad_argument_of_joint_selection_is_named(argument, value):
     settings = {"n_tasks": 3, "n_features": 3, "variances": [1.0]} | {argument: value}
     with pytest.raises(ValueError, match=rf"^{argument}\b"):
         datasets.simulate_joint_selection(**settings)
+
+
+# ---------------------------------------------------------------- conjoint
+
+
+def test_conjoint_shapes_and_names():
+    data, truth = datasets.simulate_conjoint(3, 10, levels=(2, 3), random_seed=1)
+    assert (data.n_tasks, data.n_features, data.task_sizes.tolist()) == (3, 5, [10, 10, 10])
+    assert data.task_names == tuple(truth["task"].values) == ("customer 1", "customer 2", "customer 3")
+    assert data.feature_names == tuple(truth["feature"].values)
+    assert data.feature_names[1:3] == ("attribute 1, level 2", "attribute 2, level 1")
+    assert set(data.y) == {-1.0, 1.0}
+    # One level of each attribute.
+    assert set(np.unique(data.X)) == {0.0, 1.0}
+    np.testing.assert_array_equal(data.X[:, :2].sum(axis=1), 1.0)
+    np.testing.assert_array_equal(data.X[:, 2:].sum(axis=1), 1.0)
+
+
+def test_conjoint_defaults_are_the_papers_sizes():
+    data, truth = datasets.simulate_conjoint(random_seed=1)
+    assert (data.n_tasks, data.n_features, data.n_rows) == (200, 20, 24_000)
+    assert data.transform is None
+    assert truth.attrs["noise"] == 1.0 and 0.1 < truth.attrs["smallest_error"] < 0.17
+
+
+def test_conjoint_has_the_same_data_for_the_same_seed():
+    first, truth = datasets.simulate_conjoint(20, random_seed=7)
+    second, again = datasets.simulate_conjoint(20, random_seed=np.random.default_rng(7))
+    other, _ = datasets.simulate_conjoint(20, random_seed=8)
+    np.testing.assert_array_equal(first.X, second.X)
+    np.testing.assert_array_equal(first.y, second.y)
+    assert truth.identical(again)
+    assert not np.array_equal(first.y, other.y)
+
+
+def test_conjoint_follows_its_law():
+    levels, T, n = (3, 4), 4000, 20
+    data, truth = datasets.simulate_conjoint(
+        T, n, levels, common=1.5, rank=2, own=0.5, noise=0.7, random_seed=5
+    )
+    u, mu, covariance = (truth[name].values for name in ("coefficients", "mean", "covariance"))
+    for part in (u, mu[:, None], covariance):
+        np.testing.assert_allclose(part[:3].sum(axis=0), 0.0, atol=1e-12)
+        np.testing.assert_allclose(part[3:].sum(axis=0), 0.0, atol=1e-12)
+    assert np.sqrt(np.mean(mu**2)) == pytest.approx(0.85)
+    assert np.trace(covariance) == pytest.approx(7 * 1.5**2 + 5 * 0.5**2)
+    assert np.linalg.matrix_rank(covariance, tol=1e-8) == 5
+    np.testing.assert_allclose(np.linalg.eigvalsh(covariance)[2:5], 0.25, atol=1e-10)
+    # Whitened part-worths are standard normal, and independent.
+    values, vectors = np.linalg.eigh(covariance)
+    z = (vectors[:, 2:] / np.sqrt(values[2:])).T @ (u - mu[:, None])
+    for row in z:
+        assert stats.kstest(row, "norm").pvalue > FALSE_ALARM
+    correlation = np.corrcoef(z)[np.triu_indices(5, 1)]
+    assert np.abs(correlation).max() < Z_LIMIT / np.sqrt(T)
+    assert stats.chisquare(data.X[:, :3].sum(axis=0)).pvalue > FALSE_ALARM
+    assert stats.chisquare(data.X[:, 3:].sum(axis=0)).pvalue > FALSE_ALARM
+    f = np.einsum("nd,dn->n", data.X, u[:, data.task])
+    p = 1.0 / (1.0 + np.exp(-f / 0.7))
+    # In bands of the probability, as many are bought as should be.
+    bands = np.digitize(p, [0.05, 0.2, 0.4, 0.6, 0.8, 0.95])
+    for band in np.unique(bands):
+        rows = bands == band
+        spread = np.sqrt(np.sum(p[rows] * (1 - p[rows])))
+        assert abs(np.sum(data.y[rows] > 0) - p[rows].sum()) < Z_LIMIT * spread
+    wrong = np.sign(f) != data.y
+    assert abs(wrong.mean() - truth.attrs["smallest_error"]) < Z_LIMIT * 0.5 / np.sqrt(data.n_rows)
+
+
+def test_conjoint_without_differences():
+    _, truth = datasets.simulate_conjoint(5, 8, mean=0.0, common=0.0, own=0.0, random_seed=1)
+    assert not truth["coefficients"].values.any() and truth.attrs["smallest_error"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("n_customers", 0),
+        ("n_choices", 1.5),
+        ("levels", 7),
+        ("levels", []),
+        ("levels", [3, 1]),
+        ("mean", -1.0),
+        ("common", np.nan),
+        ("own", "large"),
+        ("rank", 0),
+        ("noise", 0.0),
+    ],
+)
+def test_bad_argument_of_conjoint_is_named(argument, value):
+    with pytest.raises(ValueError, match=rf"^{argument}\b"):
+        datasets.simulate_conjoint(**({"n_customers": 3, "n_choices": 4} | {argument: value}))

@@ -15,7 +15,7 @@ import zoo
 from tests.comparisons import largest_z, mean_and_error
 from zoo.datasets import simulate_matrix_normal
 from zoo.inference.task_weights import WeightConditional
-from zoo.kernels import FeatureMap, GraphLaplacian, MeanRegularised, TaskKernel, kernel_matrix
+from zoo.kernels import ICM, FeatureMap, GraphLaplacian, MeanRegularised, TaskKernel, kernel_matrix
 from zoo.models.kernel_hyper import Hyper
 from zoo.models.kernel_machine import log_evidence
 from zoo.models.kernel_spaces import AlignedSpace, FunctionSpace, WeightSpace, space_of
@@ -131,6 +131,34 @@ def test_predictive_draws_are_the_closed_form():
         z = (y.mean(axis=0) - expected["mean"].to_numpy()) / (y.std(axis=0) / np.sqrt(len(y)))
         assert np.abs(z).max() < 4.5
         assert np.allclose(y.std(axis=0) / expected["sd"], 1.0, atol=4.5 / np.sqrt(2 * len(y)))
+
+
+@pytest.mark.parametrize("learn", [(), ("ls",)])
+def test_draws_at_new_rows_are_joint(learn):
+    """Correlations of f between four new rows, near and far, 4,000 draws: standard errors below 0.016, 5 of them."""
+    data = _tasks()
+    machine = Machine(kernel=_smooth(4, 3, lam=0.4), learn=learn, amplitude=1.0, noise=0.5)
+    fit = machine.fit(data, "exact", draws=4000, chains=1, random_seed=1, progress=False)
+    X = np.array([[0.0, 0.0, 1.0], [0.3, 0.0, 1.0], [6.0, 6.0, 1.0], [-6.0, -6.0, 1.0]])
+    f = fit.predict_draws(X, "task 0", random_seed=2)["f"].to_numpy()[0]
+    numbers = {name: fit.posterior[name][0, 0].item() for name in learn}
+    kernel = zoo.kernels.with_parameters(machine.kernel, numbers)
+    both = np.vstack([_points(data), np.column_stack([X, np.zeros(4)])])
+    K, n = kernel_matrix(kernel, both), data.n_rows
+    cov = K[n:, n:] - K[n:, :n] @ np.linalg.solve(K[:n, :n] + 0.25 * np.eye(n), K[:n, n:])
+    root = np.sqrt(np.diag(cov))
+    assert np.abs(np.corrcoef(f.T) - cov / np.outer(root, root)).max() < 0.08
+    assert np.allclose(f.std(axis=0) / root, 1.0, atol=0.06)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e10])
+def test_any_scale_of_the_response(scale):
+    data = _tasks()
+    one, two = (
+        Machine().fit(replace(data, y=s * data.y), "exact", **DRAWS).predict(data) for s in (1.0, scale)
+    )
+    assert np.allclose(two["mean"] / scale, one["mean"], atol=1e-4)
+    assert np.allclose(two["sd"] / scale, one["sd"], rtol=1e-4)
 
 
 def test_standardized_data_come_back_on_their_scale():
@@ -587,6 +615,66 @@ def test_extreme_numbers_end_in_an_answer():
     for lam in (1e-7, 1e-6, 3e-6, 1.0):
         fit = Machine(lam=lam).fit(data, "exact", **DRAWS)
         assert np.all(np.isfinite(fit.predict(data)["mean"]))
+
+
+def test_aligned_tasks_use_the_columns_of_their_kernel():
+    """active_dims: the base is of feature 1 alone, whatever the form."""
+    data = _aligned()
+    W = np.array([[1.0], [0.5], [-0.3]])
+    kernel = ICM(3, W, kappa=0.2, base=pm.gp.cov.ExpQuad(1, ls=0.7), active_dims=[1, 2])
+    machine = Machine(kernel=kernel, amplitude=1.0, noise=0.5)
+    fit = machine.fit(data, "exact", **DRAWS)
+    K = kernel_matrix(kernel, _points(data))
+    expected = multivariate_normal(cov=K + 0.25 * np.eye(len(K))).logpdf(data.y)
+    assert fit.idata["sample_stats"]["log_evidence"].to_numpy().max() == pytest.approx(expected, abs=1e-8)
+
+
+def test_random_parameters_are_refused():
+    data = _tasks()
+    with pm.Model():
+        kernel = MeanRegularised(4, 4, lam=pm.Uniform("lam"))
+    with pytest.raises(TypeError, match="name it in `learn`"):
+        Machine(kernel=kernel).fit(data, "exact", **DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "learn"),
+    [
+        (ICM(4, np.array([[1.0], [0.5], [-0.3], [0.2]]), kappa=0.2), ("W", "kappa")),
+        (MeanRegularised(4, 4, base=pm.gp.cov.ExpQuad(3, ls=[1.0, 2.0, 0.5])), ("ls", "lam")),
+        (FeatureMap(4, np.random.default_rng(0).normal(size=(4, 2, 3))), ("B",)),
+    ],
+)
+def test_vectors_and_matrices_are_learned(kernel, learn):
+    data = _tasks()
+    machine = Machine(kernel=kernel, learn=learn)
+    assert np.isfinite(
+        machine.build(data).compile_logp(mode="FAST_COMPILE")(machine.build(data).initial_point())
+    )
+    space = space_of(machine, machine.prepare(data), data.y)
+    _, gradient = log_evidence(space, space.coordinates.start)
+    for i, step in enumerate(1e-5 * np.eye(space.coordinates.size)):
+        up, down = (log_evidence(space, space.coordinates.start + s * step)[0] for s in (1, -1))
+        assert gradient[i] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-4), i
+    fit = machine.fit(data, "exact", **DRAWS)
+    assert fit.posterior[learn[0]].shape[2:] == np.shape(
+        zoo.kernels.kernel_parameters(machine.kernel)[learn[0]].value
+    )
+    assert np.all(np.isfinite(fit.predict_draws(data, random_seed=1)["f"]))
+
+
+@pytest.mark.parametrize("lam", [1.0, "learned"])
+def test_a_task_is_added_to_tasks_that_share_nothing(lam):
+    """lam = 1, or next to it: rounding must not lead out of (0, 1]."""
+    rng = np.random.default_rng(3)
+    task = np.repeat(np.arange(12), 6)
+    X = rng.standard_normal((72, 2))
+    y = np.sum(X * rng.standard_normal((12, 2))[task], axis=1)
+    data = zoo.MultiTaskData.from_arrays(X, y, task)
+    old, new = data.select_tasks(data.task_names[:11]), data.select_tasks(data.task_names[11:])
+    for amplitude in (1.3, 0.7, 1.1):
+        fit = Machine(lam=lam, amplitude=amplitude, noise=0.3).fit(old, "exact", **DRAWS)
+        assert np.all(np.isfinite(fit.add_task(new).predict(data)["mean"]))
 
 
 def test_map_says_that_it_learns_nothing():

@@ -27,7 +27,7 @@ _INTERRUPTED = 130
 _INTERCEPT = "intercept"
 _TASK_ATTRIBUTE = "zoo_task_column"
 _SHOWN_ROWS = 10
-_PAPERS = ("li2014", "srijith2014", "yu2005")
+_PAPERS = ("evgeniou2005", "li2014", "srijith2014", "yu2005")
 # typer carries its own copy of click in some versions: its exceptions are found through typer's names.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -203,34 +203,45 @@ def reproduce(
         str,
         typer.Argument(
             metavar="PAPER",
-            help="li2014: Li, Zhu & Chen, ICML 2014. srijith2014: Srijith & Shevade, ECML PKDD 2014. "
-            "yu2005: Yu, Tresp & Schwaighofer, ICML 2005.",
+            help="evgeniou2005: Evgeniou, Micchelli & Pontil, JMLR 2005. li2014: Li, Zhu & Chen, ICML 2014. "
+            "srijith2014: Srijith & Shevade, ECML PKDD 2014. yu2005: Yu, Tresp & Schwaighofer, ICML 2005.",
         ),
     ],
     table: Annotated[
         list[int] | None,
-        typer.Option(help="li2014: 2, 3 or 4. srijith2014: 2, 3, 4 or 5. yu2005: 1. Repeatable."),
+        typer.Option(
+            help="evgeniou2005: 1. li2014: 2, 3 or 4. srijith2014: 2, 3, 4 or 5. yu2005: 1. Repeatable."
+        ),
     ] = None,
     figure: Annotated[
         list[int] | None,
-        typer.Option(help="li2014: 2 or 3. srijith2014: 2, 3 or 4. yu2005: 1 or 2. Repeatable."),
+        typer.Option(
+            help="evgeniou2005: 1, 2 or 3. li2014: 2 or 3. srijith2014: 2, 3 or 4. yu2005: 1 or 2. Repeatable."
+        ),
     ] = None,
     splits: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="li2014: splits of each set. Default: 5, and 10 of School. srijith2014: partitions. Default: 10.",
+            help="evgeniou2005: of School. Default: 10. li2014: splits of each set. Default: 5, and 10 of School. "
+            "srijith2014: partitions. Default: 10.",
         ),
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="yu2005: random repeats of table 1. Default: 10.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="evgeniou2005: panels of simulated customers. Default: 2. yu2005: random repeats of table 1. "
+            "Default: 10.",
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
     cv: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 3,
     sets: Annotated[
         str | None,
         typer.Option(
-            help="li2014: of emotions, CAL500, scene, yeast, School; comma-separated. "
+            help="evgeniou2005: of customers, computers, school; comma-separated. "
+            "li2014: of emotions, CAL500, scene, yeast, School. "
             "srijith2014: of computers, school, high, low, computers-survey, high-noisy, low-noisy, high-swapped, "
             "computers-profiles."
         ),

@@ -15,7 +15,7 @@ from zoo.datasets.multilabel import (
 )
 from zoo.datasets.registry import fetch
 from zoo.datasets.school import load_school
-from zoo.datasets.simulate import simulate_joint_selection, simulate_matrix_normal
+from zoo.datasets.simulate import simulate_conjoint, simulate_joint_selection, simulate_matrix_normal
 from zoo.datasets.tables import load_grunfeld, load_king_county, load_lenk_computers, load_nyc_rents
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "load_scene",
     "load_school",
     "load_yeast",
+    "simulate_conjoint",
     "simulate_joint_selection",
     "simulate_matrix_normal",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,127 @@ from zoo.data import MultiTaskData
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["simulate_joint_selection", "simulate_matrix_normal"]
+__all__ = ["simulate_conjoint", "simulate_joint_selection", "simulate_matrix_normal"]
+
+
+def simulate_conjoint(
+    n_customers: int = 200,
+    n_choices: int = 120,
+    levels: Sequence[int] = (7, 7, 6),
+    mean: float = 0.85,
+    common: float = 2.0,
+    rank: int = 3,
+    own: float = 1.1,
+    noise: float = 1.0,
+    random_seed: int | np.random.Generator | None = None,
+) -> tuple[MultiTaskData, xr.Dataset]:
+    r"""Simulate customers who buy products or leave them; customers are tasks.
+
+    A product has one level of each attribute, each level equally likely, drawn anew for each customer and choice. It
+    is coded by one binary feature a level, so :math:`x^\top u_l` adds up the part-worths of its levels. Customer l
+    buys it (y = +1, else -1) with probability :math:`1 / (1 + \exp(-x^\top u_l / \text{noise}))`, and his
+    part-worths are
+
+    .. math:: u_l = \mu + F z_l + \text{own} \cdot H e_l, \qquad z_l, e_l \sim N(0, I)
+
+    with H the projection that takes the average away within each attribute: what all levels have in common is no
+    preference, and customers buy about every other product. :math:`\mu` and the columns of F are standard normal
+    vectors times H, drawn once and scaled: the entries of :math:`\mu` have root mean square ``mean``, those of
+    :math:`F z_l` variance :math:`\text{common}^2` on average. The part-worths of the population are normal with
+    mean :math:`\mu` and covariance :math:`F F^\top + \text{own}^2 H`: tastes differ mainly in ``rank`` directions.
+
+    Parameters
+    ----------
+    n_customers : int
+        ``T``.
+    n_choices : int
+        Rows of each customer.
+    levels : sequence of int
+        Levels of each attribute, 2 or more; their sum is ``D``.
+    mean, common, own : float
+        Sizes of what all customers share, of the tastes in few directions, and of what is a customer's own; 0 or
+        more.
+    rank : int
+        Columns of F.
+    noise : float
+        Scale of the logistic choice, above 0: the smaller, the more do choices follow the part-worths.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    data : MultiTaskData
+        Rows customer by customer; y is -1 or +1.
+    truth : xarray.Dataset
+        ``coefficients`` (feature, task), ``mean`` (feature) and ``covariance`` (feature, feature_bis) of the
+        population, with names as coordinates. Attributes: ``noise``, and ``smallest_error``, the misclassification
+        rate on these products of somebody who knows the part-worths.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+
+    Notes
+    -----
+    Sizes are those of the proprietary choices in Evgeniou, Micchelli & Pontil (2005), and the defaults are such that
+    support vector machines err there about as often as in the paper's table 1: one machine for all customers 40%,
+    one for each 30% when it learns from 20 choices and 20% from 90. ``smallest_error`` is about 13%.
+
+    References
+    ----------
+    Evgeniou, T., Micchelli, C. A. and Pontil, M. (2005). Learning multiple tasks with kernel methods. JMLR 6, 615-637.
+    """
+    import xarray as xr
+    from scipy.special import expit
+
+    whole_number(n_customers, "n_customers")
+    whole_number(n_choices, "n_choices")
+    if np.ndim(levels) != 1 or len(levels) == 0:
+        raise ValueError(f"levels is {levels!r}. Give the number of levels of each attribute.")
+    sizes = [whole_number(size, "levels", 2) for size in levels]
+    for name, value in (("mean", mean), ("common", common), ("own", own)):
+        not_negative(value, name)
+    whole_number(rank, "rank")
+    positive(noise, "noise")
+    rng = np.random.default_rng(random_seed)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    dim = int(starts[-1])
+    centred = np.eye(dim)
+    for begin, end in pairwise(starts):
+        centred[begin:end, begin:end] -= 1.0 / (end - begin)
+    mu = centred @ rng.standard_normal(dim)
+    mu *= mean / np.sqrt(np.mean(mu**2))
+    factors = centred @ rng.standard_normal((dim, rank))
+    factors *= common / np.sqrt(np.mean(np.sum(factors**2, axis=1)))
+    tastes = factors @ rng.standard_normal((rank, n_customers))
+    coefficients = mu[:, None] + tastes + own * centred @ rng.standard_normal((dim, n_customers))
+
+    task = np.repeat(np.arange(n_customers), n_choices)
+    X = np.zeros((len(task), dim))
+    for begin, size in zip(starts[:-1], sizes, strict=True):
+        X[np.arange(len(task)), begin + rng.integers(size, size=len(task))] = 1.0
+    probability = expit(np.einsum("nd,dn->n", X, coefficients[:, task]) / noise)
+    data = MultiTaskData.from_arrays(
+        X,
+        np.where(rng.uniform(size=len(task)) < probability, 1.0, -1.0),
+        task,
+        task_names=[f"customer {i}" for i in range(1, n_customers + 1)],
+        feature_names=[f"attribute {a}, level {i}" for a, n in enumerate(sizes, 1) for i in range(1, n + 1)],
+    )
+    features = list(data.feature_names)
+    truth = xr.Dataset(
+        {
+            "coefficients": (("feature", "task"), coefficients),
+            "mean": ("feature", mu),
+            "covariance": (("feature", "feature_bis"), factors @ factors.T + own**2 * centred),
+        },
+        coords={"feature": features, "task": list(data.task_names), "feature_bis": features},
+        attrs={
+            "noise": noise,
+            "smallest_error": float(np.minimum(probability, 1.0 - probability).mean()),
+        },
+    )
+    return data, truth
 
 
 def simulate_joint_selection(

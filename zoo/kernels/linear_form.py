@@ -52,11 +52,8 @@ def linear_form(covariance: Any, n_features: int) -> LinearForm | None:
 
 
 def _of_task_kernel(kernel: TaskKernel, n_features: int) -> LinearForm | None:
-    own = type(kernel)
-    formula_holds = own.full is TaskKernel.full and own.diag is TaskKernel.diag
-    formula_holds = formula_holds and own._between is TaskKernel._between
-    all_columns = not kernel._selects and (kernel._widths is None or n_features + 1 in kernel._widths)
-    if kernel.base is not None or not formula_holds or not all_columns:
+    fits = kernel._widths is None or n_features + 1 in kernel._widths
+    if kernel.base is not None or not kernel.is_product or not fits:
         return None
     Q = None if kernel.Q is None else tensor(kernel.Q)
     return LinearForm(kernel.task_matrix(), kernel.loadings(), Q)

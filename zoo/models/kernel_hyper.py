@@ -21,8 +21,12 @@ __all__ = ["Coordinates", "Hyper", "scaled_covariance"]
 _BOUND, _BOUND_OF_COVARIANCE = 15.0, 6.0
 
 
-_FREE = {"unit": logit, "positive": np.log, "real": np.asarray}
-_VALUE = {"unit": expit, "positive": np.exp, "real": np.asarray}
+def _logit(value: np.ndarray) -> np.ndarray:
+    return np.asarray(logit(np.clip(value, 1e-300, 1.0 - 2.0**-53)))
+
+
+_FREE: dict[str, Any] = {"unit": _logit, "positive": np.log, "real": np.asarray}
+_VALUE: dict[str, Any] = {"unit": expit, "positive": np.exp, "real": np.asarray}
 
 
 class Hyper(NamedTuple):
@@ -68,14 +72,13 @@ class Coordinates:
         """The vector at the values given."""
         return self.pack({name: h.value for name, h in self.hypers.items()})
 
-    @property
-    def bounds(self) -> list[tuple[float, float]]:
-        """Of each coordinate: far enough out to be no bound."""
+    def bounds(self, z: np.ndarray) -> list[tuple[float, float]]:
+        """Of each coordinate of a search from z: far enough out to be no bound."""
         width = np.full(self.size, _BOUND)
         for name, hyper in self.hypers.items():
             if hyper.kind == "covariance":
                 width[self._slice[name]] = _BOUND_OF_COVARIANCE
-        return list(zip(self.start - width, self.start + width, strict=True))
+        return list(zip(z - width, z + width, strict=True))
 
     def position(self, name: str) -> slice:
         """Where a hyper-parameter stands in z."""
@@ -152,9 +155,11 @@ class Coordinates:
             for dim, n in zip(dims, shape, strict=True):
                 model.add_coord(dim, np.arange(n))
             if hyper.kind == "unit":
-                result[name] = pm.Uniform(name, 0.0, 1.0, dims=dims)
+                variable = pm.Uniform(name, 0.0, 1.0, dims=dims)
             elif hyper.kind == "real":
-                result[name] = pm.Normal(name, np.asarray(hyper.value), 1.0, dims=dims)
+                variable = pm.Normal(name, np.asarray(hyper.value), 1.0, dims=dims)
             else:
-                result[name] = pm.LogNormal(name, np.log(np.asarray(hyper.value)), 1.0, dims=dims)
+                variable = pm.LogNormal(name, np.log(np.asarray(hyper.value)), 1.0, dims=dims)
+            # Dims leave the length open, and a kernel may read the number of tasks off it.
+            result[name] = pt.specify_shape(variable, shape) if shape else variable
         return result

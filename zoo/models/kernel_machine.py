@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytensor.tensor as pt
 import xarray as xr
 from pymc.gp import cov
 from scipy.optimize import minimize
@@ -18,6 +19,7 @@ from zoo.inference.function_conditional import covariance_root
 from zoo.inference.kernel_laplace import Mode, logistic_mode
 from zoo.inference.progress import ClimbProgress
 from zoo.inference.support_vectors import support_vector_machine, task_coefficients, task_features
+from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 from zoo.models.kernel_spaces import WeightSpace
 
@@ -31,6 +33,7 @@ __all__ = [
     "maximal_laplace_evidence",
     "mode",
     "new_task",
+    "require_numbers",
     "require_same_tasks",
     "with_innovation",
 ]
@@ -72,6 +75,16 @@ def require_same_tasks(kernel: Any, data: MultiTaskData) -> None:
             )
 
 
+def require_numbers(kernel: Any, data: MultiTaskData) -> None:
+    """Raise where the kernel holds a random variable: an engine would draw it anew at every look."""
+    first = np.append(np.asarray(data.inputs[0], dtype=np.float64), float(data.task[0]))
+    if fixed_number(kernel(pt.constant(first[None]))) is None:
+        raise TypeError(
+            "kernel has a parameter that is random or symbolic. Give it a number and name it in `learn`, or write the "
+            "pm.Model yourself with pm.gp."
+        )
+
+
 def _parts(kernel: Any) -> list[Any]:
     if isinstance(kernel, cov.Combination):
         return [leaf for part in kernel._factor_list for leaf in _parts(part)]
@@ -102,12 +115,13 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int) -> np.ndarray:
             return float(last[0]), np.asarray(last[1])
 
         steps = iter(range(1, max_iter + 1))
+        start = _best_start(space, lambda z: _evidence_at(space, z))
         found = minimize(
             objective,
-            _best_start(space, lambda z: _evidence_at(space, z)),
+            start,
             jac=True,
             method="L-BFGS-B",
-            bounds=coordinates.bounds,
+            bounds=coordinates.bounds(start),
             callback=lambda intermediate_result: bar.report(
                 next(steps, max_iter), intermediate_result.fun / scale
             ),
@@ -136,7 +150,7 @@ def _best_start(space: Any, evidence: Callable[[np.ndarray], float]) -> np.ndarr
                 signal = share * square if "noise" in learned else share / (1.0 - share)
                 now = space.mean_variance(space.numbers(z))
                 z[coordinates.position("amplitude")] += 0.5 * np.log((signal + _TINY) / (now + _TINY))
-            candidates.append(np.clip(z, *np.transpose(coordinates.bounds)))
+            candidates.append(z)
     return max([start, *candidates], key=evidence)
 
 
@@ -177,12 +191,13 @@ def maximal_laplace_evidence(space: Any, max_iter: int) -> np.ndarray:
     def objective(z: np.ndarray) -> float:
         return -logistic_mode(space, space.numbers(z), space.y).log_evidence / len(space.y)
 
+    start = _best_start(space, lambda z: -objective(z))
     found = minimize(
         objective,
-        _best_start(space, lambda z: -objective(z)),
+        start,
         jac="3-point",
         method="L-BFGS-B",
-        bounds=coordinates.bounds,
+        bounds=coordinates.bounds(start),
         options={"maxiter": max_iter, "finite_diff_rel_step": _STEP, "ftol": 1e-11},
     )
     return np.asarray(found.x)
@@ -262,14 +277,13 @@ def _support_vectors(
 # ---------------------------------------------------------------- predictions
 
 
-def with_innovation(fit: Fit, rng: np.random.Generator) -> xr.Dataset:
-    """The posterior with ``innovation``, zero at a mode: its functions elsewhere are the kernel's interpolation."""
+def with_innovation(fit: Fit) -> xr.Dataset:
+    """The posterior with ``innovation``, 1, or 0 at a mode: its functions elsewhere are the kernel's interpolation."""
     draws = fit.posterior
     if "function_values" not in draws:
         return draws
     shape = (draws.sizes["chain"], draws.sizes["draw"])
-    innovation = np.zeros(shape) if fit.is_point else rng.standard_normal(shape)
-    return draws.assign(innovation=(("chain", "draw"), innovation))
+    return draws.assign(innovation=(("chain", "draw"), np.full(shape, float(not fit.is_point))))
 
 
 def new_task(

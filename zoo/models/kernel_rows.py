@@ -19,6 +19,8 @@ __all__ = ["KernelRows", "conditional_function", "kernel_rows"]
 
 # Of the mean variance, on the diagonal of the covariance at the rows of the fit.
 _JITTER = 1e-10
+# Distinct new rows up to which their functions are drawn jointly: time grows with their cube.
+_JOINT = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,30 +66,47 @@ def kernel_rows(data: MultiTaskData, known: MultiTaskData | None) -> KernelRows:
 def conditional_function(rows: KernelRows, priors: dict[str, Any]) -> Any:
     r"""Functions at new rows, a draw of each given the function values f at the points of the fit.
 
-    :math:`K_* K^{-1} f + z \sqrt{k_{**} - K_* K^{-1} K_*'}` with one standard normal z a draw: right for each row, not
-    for several jointly. Of a kernel of numbers the factors are constants.
+    Mean :math:`K_* K^{-1} f` and covariance :math:`K_{**} - K_* K^{-1} K_*'`, jointly for up to 500 distinct rows and
+    for each row alone beyond that. Of a kernel of numbers the factors are constants.
     """
     kernel, amplitude, f = priors["kernel"], priors["amplitude"], priors["function_values"]
     assert rows.known is not None
+    joint = len(rows.points) <= _JOINT
     old, new = pt.constant(rows.known.points), pt.constant(rows.points)
-    K, cross, diagonal = kernel(old), kernel(new, old), kernel(new, diag=True)
-    numbers = [fixed_number(part) for part in (K, cross, diagonal)]
+    parts = [kernel(old), kernel(new, old), kernel(new) if joint else kernel(new, diag=True)]
+    numbers: list[Any] = [fixed_number(part) for part in parts]
     if all(number is not None for number in numbers):
-        weights, sd = _conditional_numbers(*numbers)  # type: ignore[arg-type]
-        mean, sd = pt.dot(pt.constant(weights), f), pt.constant(sd)
+        weights, spread = _conditional_numbers(numbers[0], numbers[1], numbers[2], joint)
+        mean, root = pt.dot(pt.constant(weights), f), pt.constant(spread)
     else:
-        size = len(rows.known.points)
-        L = pt.linalg.cholesky(K + _JITTER * pt.trace(K) / size * pt.eye(size))
+        K, cross, own = parts
+        L = pt.linalg.cholesky(_regular(K))
         half = pt.linalg.solve_triangular(L, cross.T, lower=True)
         mean = pt.dot(half.T, pt.linalg.solve_triangular(L, f, lower=True))
-        sd = pt.sqrt(pt.maximum(diagonal - pt.sum(half**2, axis=0), 0.0))
-    innovation = pm.Normal("innovation")
-    return (mean + amplitude * sd * innovation)[rows.point]
+        if joint:
+            root = pt.linalg.cholesky(_regular(own - pt.dot(half.T, half), pt.trace(own)))
+        else:
+            root = pt.sqrt(pt.maximum(own - pt.sum(half**2, axis=0), 0.0))
+    # No variable of the model: every draw has its own.
+    white = pm.Normal.dist(0.0, 1.0, size=len(rows.points))
+    # A mode has no spread: the posterior says 0 there.
+    scale = amplitude * pm.Deterministic("innovation", pt.constant(1.0))
+    return (mean + scale * (pt.dot(root, white) if joint else root * white))[rows.point]
+
+
+def _regular(K: Any, total: Any = None) -> Any:
+    """The matrix with a little on its diagonal, in units of its own trace or of ``total``."""
+    size = K.shape[0]
+    return K + _JITTER * (pt.trace(K) if total is None else total) / size * pt.eye(size)
 
 
 def _conditional_numbers(
-    K: np.ndarray, cross: np.ndarray, diagonal: np.ndarray
+    K: np.ndarray, cross: np.ndarray, own: np.ndarray, joint: bool
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of f in the mean, and a root of the covariance (m, m), or standard deviations (m,)."""
     factor = cho_factor(K + _JITTER * np.mean(np.diag(K)) * np.eye(len(K)))
     weights = cho_solve(factor, cross.T).T
-    return weights, np.sqrt(np.maximum(diagonal - np.sum(weights * cross, axis=1), 0.0))
+    if not joint:
+        return weights, np.sqrt(np.maximum(own - np.sum(weights * cross, axis=1), 0.0))
+    d, U = np.linalg.eigh(own - weights @ cross.T)
+    return weights, U * np.sqrt(np.maximum(d, 0.0))

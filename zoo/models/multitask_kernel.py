@@ -84,6 +84,7 @@ class MultiTaskKernelMachine(ModelFactory):
 
     Notes
     -----
+    Draws of functions at new rows are joint up to 500 distinct rows a call, and beyond that right for each row alone.
     What is learned has the prior LogNormal(log value, 1) if positive, Uniform(0, 1) if it lies there, and Q an
     inverse-Wishart law, scaled to trace D. Methods "exact" and "laplace" maximise the evidence without these priors.
     :func:`zoo.select` chooses fields by cross-validation, ``lam``, ``Q`` and ``C`` among them.
@@ -172,7 +173,13 @@ class MultiTaskKernelMachine(ModelFactory):
     def to_spec(self) -> dict[str, Any]:
         """See :meth:`ModelFactory.to_spec`; raises for a covariance of the user's own class."""
         if isinstance(self.kernel, pm.gp.cov.BaseCovariance):
-            describe(self.kernel, "kernel")
+            try:
+                describe(self.kernel, "kernel")
+            except TypeError as error:
+                raise TypeError(
+                    f"{str(error).split('. ', maxsplit=1)[0]}. A file cannot hold it: make it in the hook "
+                    "`covariance_function(parameters, data)` of a subclass."
+                ) from None
         return super().to_spec()
 
     @property
@@ -246,16 +253,14 @@ class MultiTaskKernelMachine(ModelFactory):
     def is_product(self, data: MultiTaskData) -> bool:
         """Whether the kernel is a task matrix times a kernel of the features."""
         kernel = self._kernel_at_start(data)
-        own = type(kernel).full is TaskKernel.full if isinstance(kernel, TaskKernel) else False
-        return own and kernel.base is not None
+        return isinstance(kernel, TaskKernel) and kernel.is_product and kernel.base is not None
 
     def task_matrix(self, kernel: Any, data: MultiTaskData) -> Any:
         """The matrix B of the tasks (T, T), or None where the kernel has none."""
         form = self.linear_form(kernel, data)
         if form is not None:
             return form.task_matrix
-        own = isinstance(kernel, TaskKernel) and type(kernel).full is TaskKernel.full
-        return kernel.task_matrix() if own else None
+        return kernel.task_matrix() if isinstance(kernel, TaskKernel) and kernel.is_product else None
 
     # ---------------------------------------------------------------- hooks
 
@@ -264,6 +269,7 @@ class MultiTaskKernelMachine(ModelFactory):
         y = super().validate(data)
         kernel = self._kernel_at_start(data)
         machine.require_same_tasks(kernel, data)
+        machine.require_numbers(kernel, data)
         return y
 
     def prepare(
@@ -326,8 +332,8 @@ class MultiTaskKernelMachine(ModelFactory):
     # ---------------------------------------------------------------- prediction
 
     def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
-        """The posterior with ``innovation``, a standard normal a draw: what function values leave open elsewhere."""
-        return machine.with_innovation(fit, rng)
+        """The posterior with ``innovation``: whether draws vary by what function values leave open elsewhere."""
+        return machine.with_innovation(fit)
 
     def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
         """Mean and standard deviation of f at new rows, in closed form by method "exact"."""

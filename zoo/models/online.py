@@ -111,7 +111,7 @@ def _same_population(
     square, lam = float(values["amplitude"]) ** 2, float(values["lam"])
     c, d = square * (1.0 - lam), square * lam * old
     amplitude = float(np.sqrt(c + d / new))
-    changed = {"amplitude": amplitude, "lam": d / new / amplitude**2}
+    changed = {"amplitude": amplitude, "lam": min(1.0, d / new / amplitude**2)}
     fixed = {name: value for name, value in changed.items() if not isinstance(getattr(factory, name), str)}
     return replace(factory, **fixed), {**values, **changed}
 

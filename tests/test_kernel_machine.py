@@ -297,11 +297,7 @@ def test_gibbs_of_the_hinge_against_importance_sampling():
     weight = np.exp(-2 * 0.8 * np.maximum(0, 1 - data.y * f).sum(axis=1))
     weight /= weight.sum()
     for kernel in ("mean_regularised", MeanRegularised(3, 2, lam=0.5) * FeatureOne(3)):
-        own = (
-            replace(machine, kernel=kernel)
-            if isinstance(kernel, str)
-            else replace(machine, kernel=kernel, lam=1.0)
-        )
+        own = machine if isinstance(kernel, str) else replace(machine, kernel=kernel, lam="learned")
         fit = own.fit(data, "gibbs", draws=3000, tune=100, chains=2, random_seed=4, progress=False)
         drawn = fit.predict_draws(data, random_seed=1)["f"].to_numpy()
         for i in range(4):
@@ -548,7 +544,8 @@ def test_fields_are_chosen_by_cross_validation():
     [
         ({"loss": "squared"}, "loss"),
         ({"lam": 1.5}, "lam is 1.5"),
-        ({"lam": 0.0}, "lam"),
+        ({"lam": 0.0}, "lam is 0"),
+        ({"lam": 0.5, "kernel": MeanRegularised(3, 2)}, "lam is for"),
         ({"lam": "large"}, "lam"),
         ({"amplitude": -1.0}, "amplitude"),
         ({"C": 0.0}, "C"),
@@ -579,6 +576,7 @@ def test_a_kernel_of_another_class_is_refused():
         (MeanRegularised(7, 4), "input_dim 7"),
         (MeanRegularised(4, 4, task_names=["a", "b", "c", "d"]), "task 0 of kernel is 'a'"),
         (pm.gp.cov.ExpQuad(6, ls=1.0), "input_dim 6"),
+        (MeanRegularised(n_tasks=4, base=pm.gp.cov.ExpQuad(4, ls=1.0)), "input_dim 5, but the data have 3"),
     ],
 )
 def test_a_kernel_for_other_data_is_refused(kernel, message):
@@ -675,6 +673,55 @@ def test_a_task_is_added_to_tasks_that_share_nothing(lam):
     for amplitude in (1.3, 0.7, 1.1):
         fit = Machine(lam=lam, amplitude=amplitude, noise=0.3).fit(old, "exact", **DRAWS)
         assert np.all(np.isfinite(fit.add_task(new).predict(data)["mean"]))
+
+
+def test_functions_without_noise_are_interpolated():
+    """Between 60 points of a smooth function; noise goes to its bound, and rounding must not decide."""
+    x = np.linspace(0.0, 1.0, 60)
+    data = zoo.MultiTaskData.from_arrays(x[:, None], np.sin(3.0 * x), np.arange(60) % 2)
+    kernel = MeanRegularised(2, 2, lam=0.3, base=pm.gp.cov.ExpQuad(1, ls=0.5))
+    machine = Machine(kernel=kernel, learn=("ls",))
+    fit = machine.fit(data, "exact", **DRAWS)
+    new = np.linspace(0.1, 0.9, 7)
+    assert np.abs(fit.predict(new[:, None], "task 0")["mean"] - np.sin(3.0 * new)).max() < 1e-3
+    assert np.all(np.isfinite(machine.fit(data, "gibbs", **DRAWS).posterior["noise"]))
+
+
+def test_few_rows_and_little_noise_in_closed_form():
+    """Ten rows of forty features: the evidence is the dense one with little noise too, and learning it ends well.
+
+    Rounding enters with the inverse of the noise variance: 0.06 nats at 1e-5, where the search does not go.
+    """
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(10, 40)), np.arange(10) % 2
+    data = zoo.MultiTaskData.from_arrays(X, X[:, 0] + 0.1 * rng.normal(size=10), task)
+    K = kernel_matrix(MeanRegularised(n_tasks=2, lam=0.3), _points(data))
+    for noise, error in ((1e-1, 1e-6), (1e-3, 1e-4), (1e-4, 1e-2), (1e-5, 0.5)):
+        fit = Machine(lam=0.3, amplitude=1.0, noise=noise).fit(data, "exact", **DRAWS)
+        dense = multivariate_normal(cov=K + noise**2 * np.eye(10)).logpdf(data.y)
+        assert fit.idata["sample_stats"]["log_evidence"].to_numpy().max() == pytest.approx(dense, abs=error)
+    learned = Machine().fit(data, "exact", **DRAWS)
+    draw = learned.posterior.isel(chain=0, draw=0)
+    K = draw["amplitude"].item() ** 2 * kernel_matrix(
+        MeanRegularised(n_tasks=2, lam=draw["lam"].item()), _points(data)
+    )
+    dense = multivariate_normal(cov=K + draw["noise"].item() ** 2 * np.eye(10)).logpdf(data.y)
+    assert learned.idata["sample_stats"]["log_evidence"].to_numpy().max() == pytest.approx(dense, abs=0.05)
+
+
+def test_a_kernel_of_a_hook_says_nothing_of_new_tasks():
+    data = _tasks(T=5, rows=(8, 6, 9, 7, 5))
+    old, new = data.select_tasks(data.task_names[:4]), data.select_tasks(data.task_names[4:])
+    fit = TwoDials().fit(old, "exact", **DRAWS)
+    for call in (lambda: fit.predict(new, new_task=True), lambda: fit.add_task(new)):
+        with pytest.raises(ValueError, match=r"kernel says nothing|covariance_function"):
+            call()
+
+
+def test_numbers_of_numpy_are_saved(tmp_path):
+    machine = Machine(lam=np.float32(0.5), amplitude=np.int64(1))
+    fit = machine.fit(_tasks(), "exact", **DRAWS)
+    assert zoo.load(fit.save(tmp_path / "fit.nc")).factory == machine
 
 
 def test_map_says_that_it_learns_nothing():

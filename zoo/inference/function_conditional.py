@@ -56,8 +56,16 @@ class FunctionConditional:
 
     @cached_property
     def alpha(self) -> np.ndarray:
-        """Weights of the covariance functions in the mean, (n,)."""
-        return np.asarray(self.nu - self.s * cho_solve((self.factor, True), self.s * (self.K @ self.nu)))
+        """Weights of the covariance functions in the mean, (n,).
+
+        Where omega is above 0 it is ``s G^-1 (nu / s)``: the same, and no difference of large numbers if it is large.
+        """
+        seen = self.s > 0.0
+        scaled = np.divide(self.nu, self.s, out=np.zeros_like(self.nu), where=seen)
+        unseen = np.where(seen, 0.0, self.nu)
+        if unseen.any():
+            scaled = scaled - self.s * (self.K @ unseen)
+        return np.asarray(unseen + self.s * cho_solve((self.factor, True), scaled))
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -67,7 +75,12 @@ class FunctionConditional:
     @cached_property
     def log_evidence(self) -> float:
         """Log Z."""
-        return float(0.5 * self.nu @ self.mean - np.log(np.diag(self.factor)).sum())
+        return float(0.5 * self.nu @ self.mean) - self.half_log_det
+
+    @cached_property
+    def half_log_det(self) -> float:
+        """Half the log determinant of G."""
+        return float(np.log(np.diag(self.factor)).sum())
 
     def natural(self) -> tuple[np.ndarray, np.ndarray]:
         """Two vectors that are linear in the mean functions and whose product is their squared norm."""
@@ -147,9 +160,13 @@ class AlignedConditional:
     @cached_property
     def log_evidence(self) -> float:
         """Log Z: the log marginal likelihood without ``-(n T log(2 pi noise) + |Y|^2 / noise) / 2``."""
-        total = self._eigen[-1]
         fit = np.sum(self.Y**2) / self.noise - np.sum(self.Y * self.alpha)
-        return float(0.5 * fit - 0.5 * np.log(total / self.noise).sum())
+        return float(0.5 * fit) - self.half_log_det
+
+    @cached_property
+    def half_log_det(self) -> float:
+        """Half the log determinant of ``I + B (x) k / noise``."""
+        return float(0.5 * np.log(self._eigen[-1] / self.noise).sum())
 
     def dof(self) -> float:
         """Trace of the matrix that maps responses to fits."""

@@ -43,6 +43,10 @@ class FunctionPrior(Protocol):
         """The law given the responses with Gaussian noise."""
         ...
 
+    def log_marginal(self, conditional: Any, variance: float) -> float:
+        """Log density of the responses with Gaussian noise."""
+        ...
+
     def draw(self, conditional: Any, rng: np.random.Generator) -> np.ndarray:
         """One draw of the values that are recorded."""
         ...
@@ -118,10 +122,13 @@ class KernelGibbs:
         """Amplitude with the functions; auxiliary variables; hyper-parameters; functions."""
         if self.augmentation is not None and self.amplitude is not None:
             self._move_amplitude(rng, state)
-        condition, constant = self._likelihood(rng, state)
+        condition, evidence = self._likelihood(rng, state)
 
         def log_density(z: np.ndarray) -> float:
-            return float(condition(z).log_evidence + constant(z) + self.prior.log_prior(z))
+            try:
+                return float(evidence(condition(z), z) + self.prior.log_prior(z))
+            except np.linalg.LinAlgError:  # so far out that rounding wins
+                return -np.inf
 
         z = state["z"]
         if len(z):
@@ -129,7 +136,7 @@ class KernelGibbs:
             for direction in self._directions():
                 z, value = slice_step(rng, log_density, z, direction, value)
         final = condition(z)
-        state.update(z=z, values=self.prior.draw(final, rng), log_evidence=final.log_evidence + constant(z))
+        state.update(z=z, values=self.prior.draw(final, rng), log_evidence=evidence(final, z))
 
     def _directions(self) -> np.ndarray:
         axes = np.eye(len(self.start))
@@ -150,22 +157,19 @@ class KernelGibbs:
 
     def _likelihood(
         self, rng: np.random.Generator, state: dict[str, Any]
-    ) -> tuple[Callable[[np.ndarray], Any], Callable[[np.ndarray], float]]:
-        """The law of the functions at z given the rows, and what its evidence leaves out."""
+    ) -> tuple[Callable[[np.ndarray], Any], Callable[[Any, np.ndarray], float]]:
+        """The law of the functions at z given the rows, and its log evidence."""
         prior = self.prior
         if self.augmentation is None:
-            n, square = len(self.y), float(self.y @ self.y)
-
-            def constant(z: np.ndarray) -> float:
-                variance = prior.noise_variance(z)
-                return -0.5 * (n * np.log(2.0 * np.pi * variance) + square / variance)
-
-            return lambda z: prior.gaussian(prior.numbers(z), prior.noise_variance(z)), constant
+            return (
+                lambda z: prior.gaussian(prior.numbers(z), prior.noise_variance(z)),
+                lambda law, z: prior.log_marginal(law, prior.noise_variance(z)),
+            )
         omega, nu = np.empty(len(self.y)), np.empty(len(self.y))
         f = prior.functions(state["values"])
         self.augmentation.draw(rng, f, self.y, self.weight, state["parameters"], omega, nu)
         sums = prior.sums(omega, nu)
-        return lambda z: prior.condition(prior.numbers(z), sums), lambda z: 0.0
+        return lambda z: prior.condition(prior.numbers(z), sums), lambda law, z: float(law.log_evidence)
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """The posterior variables of the state."""

@@ -85,31 +85,34 @@ def weight_sums(
 
 @njit(cache=True, nogil=True)
 def _own_weights(S, b, d, W):
-    """Own weights integrated out task by task: P^-1, A, and M, h of the shared ones; their part of log Z."""
+    """Own weights integrated out task by task: P^-1, A, P^-1 b, and M of the shared ones; their parts of log Z."""
     T, D = b.shape
     r = W.shape[1]
-    own, A = np.empty((T, D, D)), np.empty((T, D, D))
-    M, h = np.eye(r * D), np.zeros(r * D)
-    value = 0.0
+    own, A, c = np.empty((T, D, D)), np.empty((T, D, D)), np.empty((T, D))
+    M, both = np.eye(r * D), np.empty((D, D + 1))
+    fit, half_log_det = 0.0, 0.0
     for t in range(T):
-        root = np.linalg.cholesky(np.eye(D) + d[t] * S[t])
+        P = np.eye(D) + d[t] * S[t]
+        root = np.linalg.cholesky(P)
         inverse = np.linalg.inv(root)
         own[t] = inverse.T @ inverse
-        product = S[t] @ own[t]
-        A[t] = 0.5 * (product + product.T)
-        c = own[t] @ b[t]
-        value += 0.5 * d[t] * (b[t] @ c)
+        # Solved for, and not multiplied by the inverse: with little noise S and b are huge, and their products with an
+        # inverse that is right to rounding in its large part only are not.
+        both[:, :D], both[:, D] = S[t], b[t]
+        solved = np.linalg.solve(P, both)
+        A[t] = 0.5 * (solved[:, :D] + solved[:, :D].T)
+        c[t] = solved[:, D]
+        fit += 0.5 * d[t] * (b[t] @ c[t])
         for i in range(D):
-            value -= np.log(root[i, i])
+            half_log_det += np.log(root[i, i])
         for k in range(r):
             if W[t, k] == 0.0:
                 continue
-            h[k * D : (k + 1) * D] += W[t, k] * c
             for l in range(r):
                 pair = W[t, k] * W[t, l]
                 if pair != 0.0:
                     M[k * D : (k + 1) * D, l * D : (l + 1) * D] += pair * A[t]
-    return own, A, M, h, value
+    return own, A, c, M, fit, half_log_det
 
 
 class Gradient(NamedTuple):
@@ -132,11 +135,15 @@ class WeightConditional:
     own: np.ndarray
     """``P_t^-1`` (T, D, D)."""
     A: np.ndarray
+    c: np.ndarray
+    """``P_t^-1 b_t`` (T, D)."""
     factor: np.ndarray
     """Lower Cholesky factor of M, (r D, r D)."""
     shared: np.ndarray
     """Mean of v, (r, D)."""
     log_evidence: float
+    half_log_det: float
+    """Half the log determinants of P_t and M: what the prior's volume costs."""
 
     @classmethod
     def of(cls, sums: WeightSums, loadings: Loadings) -> WeightConditional:
@@ -144,20 +151,21 @@ class WeightConditional:
         d, W = loadings.d, np.ascontiguousarray(loadings.W)
         R = np.eye(sums.b.shape[1]) if loadings.R is None else loadings.R
         S, b = (sums.S, sums.b) if loadings.R is None else (R.T @ sums.S @ R, sums.b @ R)
-        own, A, M, h, value = _own_weights(S, b, d, W)
+        own, A, c, M, fit, half_log_det = _own_weights(S, b, d, W)
+        h = (W.T @ c).ravel()
         factor = np.linalg.cholesky(M)
         shared = cho_solve((factor, True), h)
-        value += 0.5 * float(h @ shared) - float(np.log(np.diag(factor)).sum())
-        return cls(d, W, R, S, b, own, A, factor, shared.reshape(W.shape[1], -1), value)
+        fit += 0.5 * float(h @ shared)
+        half_log_det += float(np.log(np.diag(factor)).sum())
+        shared = shared.reshape(W.shape[1], -1)
+        return cls(d, W, R, S, b, own, A, c, factor, shared, fit - half_log_det, half_log_det)
 
     # ---------------------------------------------------------------- moments
 
     @cached_property
     def _residual(self) -> np.ndarray:
         """``b - S u`` at the mean, (T, D): the score of the rows."""
-        return np.einsum(
-            "tij,tj->ti", self.own, self.b - np.einsum("tij,tj->ti", self.S, self.W @ self.shared)
-        )
+        return np.asarray(self.c - np.einsum("tij,tj->ti", self.A, self.W @ self.shared))
 
     @cached_property
     def _white_mean(self) -> np.ndarray:
@@ -171,13 +179,22 @@ class WeightConditional:
         return np.asarray(C.reshape(r, D, r, D).transpose(0, 2, 1, 3))
 
     @cached_property
-    def _white_cov(self) -> np.ndarray:
-        """Covariance of each task's weights, (T, D, D)."""
+    def _common_cov(self) -> np.ndarray:
+        """Covariance of the shared part g of each task, (T, D, D)."""
         T, D = self.b.shape
         r = self.W.shape[1]
         pairs = (self.W[:, :, None] * self.W[:, None, :]).reshape(T, r * r)
-        V = (pairs @ self._shared_cov.reshape(r * r, D * D)).reshape(T, D, D)
-        return np.asarray(self.d[:, None, None] * self.own + self.own @ V @ self.own)
+        return np.asarray((pairs @ self._shared_cov.reshape(r * r, D * D)).reshape(T, D, D))
+
+    @cached_property
+    def _white_cov(self) -> np.ndarray:
+        """Covariance of each task's weights, (T, D, D)."""
+        return np.asarray(self.d[:, None, None] * self.own + self.own @ self._common_cov @ self.own)
+
+    @cached_property
+    def _weighed_cov(self) -> np.ndarray:
+        """``S Cov(u)`` of each task, (T, D, D), without a product with the large S."""
+        return np.asarray(self.d[:, None, None] * self.A + self.A @ self._common_cov @ self.own)
 
     @property
     def mean(self) -> np.ndarray:
@@ -191,7 +208,7 @@ class WeightConditional:
 
     def dof(self) -> float:
         """Trace of the matrix that maps working responses to fits, ``sum_t tr S_t Cov(u_t)``."""
-        return float(np.sum(self.S * self._white_cov))
+        return float(np.trace(self._weighed_cov, axis1=1, axis2=2).sum())
 
     def natural(self) -> tuple[np.ndarray, np.ndarray]:
         """Two vectors that are linear in the mean functions and whose product is their squared norm: v and e, twice."""
@@ -213,7 +230,7 @@ class WeightConditional:
         # P^-1 = L L' has draws L z; g + sqrt(d) e = P^-1 g + d P^-1 b + sqrt(d) L z.
         for t in range(T):
             g = np.tensordot(self.W[t], v, axes=1)
-            u = self.own[t] @ (g + (self.d[t] * self.b[t])[:, None])
+            u = self.own[t] @ g + (self.d[t] * self.c[t])[:, None]
             if self.d[t] > 0.0:
                 L = np.linalg.cholesky(self.own[t])
                 u += np.sqrt(self.d[t]) * (L @ rng.standard_normal((D, size)))
@@ -238,11 +255,10 @@ class WeightConditional:
         rho, C = self._residual, self._shared_cov
         inner = (self.A.reshape(T, D * D) @ C.reshape(r * r, D * D).T).reshape(T, r, r)
         by_W = rho @ self.shared.T - np.einsum("tl,tlk->tk", self.W, inner)
-        pairs = (self.W[:, :, None] * self.W[:, None, :]).reshape(T, r * r)
-        V = (pairs @ C.reshape(r * r, D * D)).reshape(T, D, D)
+        V = self._common_cov
         trace = np.trace(self.A, axis1=1, axis2=2)
         by_d = 0.5 * (np.sum(rho**2, axis=1) - trace + np.sum((self.A @ V) * self.A, axis=(1, 2)))
         if not of_root:
             return Gradient(by_d, by_W, np.zeros((D, D)))
-        inside = rho.T @ self._white_mean - np.einsum("tij,tjk->ik", self.S, self._white_cov)
+        inside = rho.T @ self._white_mean - self._weighed_cov.sum(axis=0)
         return Gradient(by_d, by_W, np.linalg.solve(self.R.T, inside))

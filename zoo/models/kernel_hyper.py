@@ -19,6 +19,8 @@ __all__ = ["Coordinates", "Hyper", "scaled_covariance"]
 
 # Free coordinates further out than this are at their bound for every purpose; factors of Q keep an inverse.
 _BOUND, _BOUND_OF_COVARIANCE = 15.0, 6.0
+# Noise of e^-9 times where the search begins is none: rounding would decide.
+_BOUND_OF_NOISE = 9.0
 
 
 def _logit(value: np.ndarray) -> np.ndarray:
@@ -78,6 +80,8 @@ class Coordinates:
         for name, hyper in self.hypers.items():
             if hyper.kind == "covariance":
                 width[self._slice[name]] = _BOUND_OF_COVARIANCE
+            elif name == "noise":
+                width[self._slice[name]] = _BOUND_OF_NOISE
         return list(zip(z - width, z + width, strict=True))
 
     def position(self, name: str) -> slice:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "exact_draws",
+    "has_own_population",
     "laplace_draws",
     "maximal_evidence",
     "maximal_laplace_evidence",
@@ -62,6 +63,12 @@ def require_same_tasks(kernel: Any, data: MultiTaskData) -> None:
             )
         if not isinstance(part, TaskKernel):
             continue
+        needed = getattr(part.base, "input_dim", None)
+        if needed is not None and needed != len(part.active_dims) - 1:
+            raise ValueError(
+                f"base of {type(part).__name__} has input_dim {needed}, but sees {len(part.active_dims) - 1} features: "
+                "the task is not among them. Make it for these."
+            )
         if part.n_tasks != data.n_tasks:
             raise ValueError(
                 f"kernel is for {part.n_tasks} tasks, but the data have {data.n_tasks}. Make it for the tasks of data."
@@ -157,7 +164,7 @@ def _best_start(space: Any, evidence: Callable[[np.ndarray], float]) -> np.ndarr
 def _evidence_at(space: Any, z: np.ndarray) -> float:
     try:
         variance = space.noise_variance(z)
-        return _log_marginal(space, space.gaussian(space.numbers(z), variance), variance)
+        return float(space.log_marginal(space.gaussian(space.numbers(z), variance), variance))
     except np.linalg.LinAlgError:
         return -np.inf
 
@@ -166,7 +173,7 @@ def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
     """Log marginal likelihood of Gaussian responses and its derivative in z."""
     variance, n = space.noise_variance(z), len(space.y)
     conditional = space.gaussian(space.numbers(z), variance)
-    value = _log_marginal(space, conditional, variance)
+    value = float(space.log_marginal(conditional, variance))
     gradient = space.pull(z, conditional)
     if "noise" in space.coordinates.hypers:
         # Of log sigma: variance times a'a - tr Sigma^-1 with a = (y - mean) / variance.
@@ -174,12 +181,6 @@ def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
             space.misfit(conditional) / variance - n + conditional.dof()
         )
     return value, gradient
-
-
-def _log_marginal(space: Any, conditional: Any, variance: float) -> float:
-    n, y = len(space.y), space.y
-    left_out = 0.5 * (n * np.log(2.0 * np.pi * variance) + y @ y / variance)
-    return float(conditional.log_evidence - left_out)
 
 
 def maximal_laplace_evidence(space: Any, max_iter: int) -> np.ndarray:
@@ -210,7 +211,7 @@ def exact_draws(space: Any, z: np.ndarray, run: Run) -> tuple[dict[str, np.ndarr
     """Independent draws of the functions given z and Gaussian responses."""
     variance = space.noise_variance(z)
     conditional = space.gaussian(space.numbers(z), variance)
-    return _independent(space, z, conditional, run, _log_marginal(space, conditional, variance))
+    return _independent(space, z, conditional, run, float(space.log_marginal(conditional, variance)))
 
 
 def laplace_draws(space: Any, z: np.ndarray, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -286,6 +287,14 @@ def with_innovation(fit: Fit) -> xr.Dataset:
     return draws.assign(innovation=(("chain", "draw"), np.full(shape, float(not fit.is_point))))
 
 
+def has_own_population(factory: MultiTaskKernelMachine) -> bool:
+    """Whether the kernel is (22), which says what a further task is, and no subclass says otherwise."""
+    from zoo.models.multitask_kernel import MultiTaskKernelMachine as Original
+
+    hook = type(factory).covariance_function is Original.covariance_function
+    return isinstance(factory.kernel, str) and hook
+
+
 def new_task(
     factory: MultiTaskKernelMachine, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
@@ -294,7 +303,7 @@ def new_task(
     With c the covariance of two tasks and c + d the variance of one, :math:`u_{new} \mid u` is normal with mean
     :math:`c T \bar u / (d + c T)`; two new tasks have covariance :math:`c d / (d + c T)` (times Q), one has d more.
     """
-    if not isinstance(factory.kernel, str) or "coefficients" not in posterior:
+    if not has_own_population(factory) or "coefficients" not in posterior:
         raise UnsupportedMethodError(
             "kernel says nothing of a task that it does not know. Use fit.add_task with rows of the task and a kernel "
             'for all of them, or kernel="mean_regularised".'

@@ -35,6 +35,12 @@ from zoo.models.kernel_spaces import matrix_root, space_of, weight_graph
 
 __all__ = ["MultiTaskKernelMachine"]
 
+_LOSSES_OF = {
+    "exact": ("square",),
+    "gibbs": ("square", "hinge", "epsilon_insensitive"),
+    "map": ("hinge", "epsilon_insensitive", "logistic"),
+    "laplace": ("logistic",),
+}
 _LOSSES = ("square", "hinge", "epsilon_insensitive", "logistic")
 
 
@@ -118,12 +124,20 @@ class MultiTaskKernelMachine(ModelFactory):
             value = getattr(self, name)
             if isinstance(value, str):
                 one_of(value, ("learned",), name)
+            elif value == 0 and name == "lam":
+                raise ValueError(
+                    "lam is 0, where all tasks are one. Give a small number, as 1e-6, with an amplitude that is held; "
+                    "or use PooledTasks."
+                )
             else:
                 positive(value, name)
         if not isinstance(self.lam, str) and self.lam > 1.0:
             raise ValueError(
                 f'lam is {self.lam:g}. Give a number above 0 and at most 1 (1 learns each task alone), or "learned".'
             )
+        for name in ("lam", "amplitude", "noise", "C", "epsilon"):
+            if not isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, float(value))
         self._freeze_Q()
         self._freeze_kernel()
 
@@ -150,6 +164,10 @@ class MultiTaskKernelMachine(ModelFactory):
             if learn:
                 raise ValueError('learn is for a kernel handed in. Use lam="learned" for "mean_regularised".')
             return
+        if self.lam != "learned":
+            raise ValueError(
+                'lam is for kernel="mean_regularised". Give it to the kernel that you hand in, or name it in `learn`.'
+            )
         if self.Q != "identity":
             raise ValueError('Q is for kernel="mean_regularised". Give it to the kernel that you hand in.')
         if isinstance(kernel, tuple | list):
@@ -267,6 +285,10 @@ class MultiTaskKernelMachine(ModelFactory):
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where the kernel is for other tasks or features."""
         y = super().validate(data)
+        if isinstance(self.Q, tuple) and len(self.Q) != data.n_features:
+            raise ValueError(
+                f"Q is {len(self.Q)} x {len(self.Q)}, but the data have {data.n_features} features. Make them equal."
+            )
         kernel = self._kernel_at_start(data)
         machine.require_same_tasks(kernel, data)
         machine.require_numbers(kernel, data)
@@ -401,6 +423,11 @@ class MultiTaskKernelMachine(ModelFactory):
             raise UnsupportedMethodError(
                 f"{type(self).__name__} learns hyper-parameters, and method 'map' takes them as they are. Give numbers "
                 "for lam, amplitude and Q (zoo.select chooses them by cross-validation), or use another method."
+            )
+        if method in _LOSSES_OF and self.loss not in _LOSSES_OF[method]:
+            raise UnsupportedMethodError(
+                f"method {method!r} is for loss {' or '.join(map(repr, _LOSSES_OF[method]))}, not {self.loss!r}. "
+                f"Choose from {', '.join(self.methods)}."
             )
         return super()._engine(method, data)
 

@@ -14,7 +14,7 @@ import numpy as np
 from zoo.data import MultiTaskData
 from zoo.factory import Run, UnsupportedMethodError
 from zoo.fit import Fit
-from zoo.models.kernel_machine import exact_draws
+from zoo.models.kernel_machine import exact_draws, has_own_population
 from zoo.models.kernel_rows import KernelRows
 from zoo.models.kernel_spaces import FunctionSpace, WeightSpace, space_of
 from zoo.models.new_tasks import joined, new_rows
@@ -86,8 +86,13 @@ def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed
     old = _state(fit)
     factory: Any = fit.factory
     values = old.space.values_at(old.z)
-    if isinstance(factory.kernel, str) and kernel is None:
+    if has_own_population(factory) and kernel is None:
         factory, values = _same_population(factory, values, fit.data.n_tasks, together.n_tasks)
+    elif isinstance(factory.kernel, str) and kernel is None:
+        raise UnsupportedMethodError(
+            f"{type(factory).__name__} overrides the hook `covariance_function`, which says nothing of further tasks. "
+            "Fit all tasks together."
+        )
     elif kernel is None or isinstance(factory.kernel, str):
         raise ValueError(
             f"kernel is {'missing' if kernel is None else 'given'}. A kernel that was handed to the factory knows its "
@@ -188,6 +193,8 @@ def _rows_of_known_tasks(fit: Fit, rows: MultiTaskData) -> MultiTaskData:
     unknown = sorted(set(labels) - set(fit.data.task_names))
     if unknown:
         raise ValueError(f"task {unknown[0]!r} of rows is not in the fit. Use fit.add_task for a new task.")
+    if rows.weight is not None:
+        raise ValueError("rows has weights, and the square loss knows none. Make the data without weight.")
     y, transform = rows.original_y(), fit.data.transform
     if transform is not None:
         features, y = transform.apply_x(features), transform.apply_y(y)

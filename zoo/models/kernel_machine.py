@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from zoo.models.multitask_kernel import MultiTaskKernelMachine
 
 __all__ = [
+    "Found",
     "exact_draws",
     "has_own_population",
     "laplace_draws",
@@ -103,11 +105,18 @@ def _parts(kernel: Any) -> list[Any]:
 # ---------------------------------------------------------------- evidence
 
 
-def maximal_evidence(space: Any, progress: bool, max_iter: int) -> np.ndarray:
-    """Hyper-parameters in free coordinates that maximise the marginal likelihood of Gaussian responses."""
+class Found(NamedTuple):
+    """Hyper-parameters in free coordinates, and whether the search came to its end."""
+
+    z: np.ndarray
+    converged: bool
+
+
+def maximal_evidence(space: Any, progress: bool, max_iter: int) -> Found:
+    """Hyper-parameters that maximise the marginal likelihood of Gaussian responses."""
     coordinates = space.coordinates
     if coordinates.size == 0:
-        return coordinates.start
+        return Found(coordinates.start, True)
     with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
         scale = 1.0 / len(space.y)  # so that the first step of the search is no leap
         last: list[Any] = [0.0, np.zeros(coordinates.size)]
@@ -134,7 +143,13 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int) -> np.ndarray:
             ),
             options={"maxiter": max_iter, "ftol": 1e-13, "gtol": 1e-8},
         )
-    return np.asarray(found.x)
+    if progress and found.status == 1:
+        logging.getLogger("zoo").warning(
+            "The search for the evidence stopped after max_iter=%d steps, before its end. Give a larger max_iter; with "
+            'Q="learned" and many features its end is far away, and little is won there.',
+            max_iter,
+        )
+    return Found(np.asarray(found.x), found.status != 1)
 
 
 def _best_start(space: Any, evidence: Callable[[np.ndarray], float]) -> np.ndarray:
@@ -183,11 +198,11 @@ def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
     return value, gradient
 
 
-def maximal_laplace_evidence(space: Any, max_iter: int) -> np.ndarray:
+def maximal_laplace_evidence(space: Any, max_iter: int) -> Found:
     """Hyper-parameters that maximise the Laplace evidence of labels."""
     coordinates = space.coordinates
     if coordinates.size == 0:
-        return coordinates.start
+        return Found(coordinates.start, True)
 
     def objective(z: np.ndarray) -> float:
         return -logistic_mode(space, space.numbers(z), space.y).log_evidence / len(space.y)
@@ -201,35 +216,39 @@ def maximal_laplace_evidence(space: Any, max_iter: int) -> np.ndarray:
         bounds=coordinates.bounds(start),
         options={"maxiter": max_iter, "finite_diff_rel_step": _STEP, "ftol": 1e-11},
     )
-    return np.asarray(found.x)
+    return Found(np.asarray(found.x), found.status != 1)
 
 
 # ---------------------------------------------------------------- draws and modes
 
 
-def exact_draws(space: Any, z: np.ndarray, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Independent draws of the functions given z and Gaussian responses."""
-    variance = space.noise_variance(z)
-    conditional = space.gaussian(space.numbers(z), variance)
-    return _independent(space, z, conditional, run, float(space.log_marginal(conditional, variance)))
+def exact_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Independent draws of the functions given hyper-parameters and Gaussian responses."""
+    variance = space.noise_variance(found.z)
+    conditional = space.gaussian(space.numbers(found.z), variance)
+    return _independent(space, found, conditional, run, float(space.log_marginal(conditional, variance)))
 
 
-def laplace_draws(space: Any, z: np.ndarray, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def laplace_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Independent draws from the Gaussian at the mode."""
-    found = logistic_mode(space, space.numbers(z), space.y)
-    return _independent(space, z, found.conditional, run, found.log_evidence)
+    at_mode = logistic_mode(space, space.numbers(found.z), space.y)
+    return _independent(space, found, at_mode.conditional, run, at_mode.log_evidence)
 
 
 def _independent(
-    space: Any, z: np.ndarray, conditional: Any, run: Run, evidence: float
+    space: Any, found: Found, conditional: Any, run: Run, evidence: float
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     rng = np.random.default_rng(run.random_seed)
     shape = (run.chains, run.draws)
     values = space.draws(conditional, rng, run.chains * run.draws)
     posterior = {space.values_name: values.reshape(*shape, *values.shape[1:])}
-    for name, value in space.parameters(z).items():
+    for name, value in space.parameters(found.z).items():
         posterior[name] = np.broadcast_to(value, (*shape, *np.shape(value)))
-    stats = {"log_evidence": np.full(shape, evidence), "independent": np.ones(shape, dtype=bool)}
+    stats = {
+        "log_evidence": np.full(shape, evidence),
+        "independent": np.ones(shape, dtype=bool),
+        "converged": np.full(shape, found.converged),
+    }
     return posterior, stats
 
 

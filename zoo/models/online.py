@@ -14,7 +14,7 @@ import numpy as np
 from zoo.data import MultiTaskData
 from zoo.factory import Run, UnsupportedMethodError
 from zoo.fit import Fit
-from zoo.models.kernel_machine import exact_draws, has_own_population
+from zoo.models.kernel_machine import Found, exact_draws, has_own_population
 from zoo.models.kernel_rows import KernelRows
 from zoo.models.kernel_spaces import FunctionSpace, WeightSpace, space_of
 from zoo.models.new_tasks import joined, new_rows
@@ -139,7 +139,7 @@ def _grown(
         state = _with_law(space_of(factory, prepared, y, aligned=True), z)
     sizes = fit.posterior.sizes
     run = Run(sizes["draw"], 0, sizes["chain"], random_seed, False)
-    posterior, stats = exact_draws(state.space, z, run)
+    posterior, stats = exact_draws(state.space, Found(z, True), run)
     idata = to_datatree(factory, data, prepared, y, posterior, stats, fit.method, random_seed)
     result = Fit(factory=factory, data=data, idata=idata, method=fit.method, conditioned=fit.conditioned)
     result.cache["exact"] = state

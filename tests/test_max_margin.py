@@ -114,6 +114,7 @@ EVERYTHING = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_scales_and_learned_C_agree_with_nuts(loss):
     # Everything that changes the density at once: a mistake in any of it moves some quantity.

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from scipy.linalg import cho_factor, cho_solve
 
 from zoo.data import MultiTaskData
+from zoo.inference.function_conditional import covariance_root
 from zoo.kernels.basis import distinct_rows
 from zoo.kernels.evaluate import fixed_number
 
@@ -108,5 +109,4 @@ def _conditional_numbers(
     weights = cho_solve(factor, cross.T).T
     if not joint:
         return weights, np.sqrt(np.maximum(own - np.sum(weights * cross, axis=1), 0.0))
-    d, U = np.linalg.eigh(own - weights @ cross.T)
-    return weights, U * np.sqrt(np.maximum(d, 0.0))
+    return weights, covariance_root(own - weights @ cross.T)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["AlignedSpace", "FunctionSpace", "Space", "WeightSpace", "matrix_root", "space_of", "weight_graph"]
 
 _JITTER = 1e-10
+# Hyper-parameters whose posterior has another name.
+_REPORTED = {"Q": "feature_cov"}
 # Rows of a matrix from which several threads pay.
 _LARGE = 500
 # Distinct rows up to which their covariance matrix is made: a dozen of its size are in use at a time.
@@ -119,7 +121,34 @@ class Space:
 
     def misfit(self, conditional: Any) -> float:
         """Sum of squared residuals at the mean."""
+        return float(np.sum((self.y - self.mean_functions(conditional)) ** 2))
+
+    # ---------------------------------------------------------------- functions
+
+    def sums(self, omega: np.ndarray, nu: np.ndarray) -> Any:
+        """What rows of weights ``omega`` and linear terms ``nu`` (N,) say."""
         raise NotImplementedError
+
+    def functions(self, values: np.ndarray) -> np.ndarray:
+        """Function values at the rows."""
+        raise NotImplementedError
+
+    def draws(self, conditional: Any, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Independent draws of the values that are recorded, (size, ...)."""
+        raise NotImplementedError
+
+    @cached_property
+    def unit_sums(self) -> Any:
+        """The rows with noise of variance 1."""
+        return self.sums(np.ones(len(self.y)), self.y)
+
+    def mean_functions(self, conditional: Any) -> np.ndarray:
+        """The mean at the rows."""
+        return self.functions(conditional.mean)
+
+    def draw(self, conditional: Any, rng: np.random.Generator) -> np.ndarray:
+        """One draw of the values that are recorded."""
+        return np.asarray(self.draws(conditional, rng, 1)[0])
 
     # ---------------------------------------------------------------- hyper-parameters
 
@@ -158,14 +187,18 @@ class Space:
         matrix = self.factory.task_matrix(kernel, self.data)
         return None if matrix is None else _Compiled([z], amplitude**2 * matrix, self.fast)
 
+    def recorded(self, draw: Any) -> np.ndarray:
+        """The vector z of one draw of the posterior, a Dataset: what :meth:`parameters` reported."""
+        names = self.coordinates.hypers
+        return self.coordinates.pack({name: draw[_REPORTED.get(name, name)].to_numpy() for name in names})
+
     def record(self, z: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
         """Posterior variables by name."""
         return {self.values_name: values, **self.parameters(z)}
 
     def parameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """Those that do not depend on the rows: learned hyper-parameters and the covariance of tasks."""
-        names = {"Q": "feature_cov"}
-        result = {names.get(name, name): value for name, value in self.coordinates.unpack(z).items()}
+        result = {_REPORTED.get(name, name): value for name, value in self.coordinates.unpack(z).items()}
         if self._task_matrix is not None:
             result["task_cov"] = self._task_matrix(z)
         return result
@@ -188,26 +221,25 @@ class WeightSpace(Space):
         return threadpool_limits(1) if r * D < _LARGE else nullcontext()
 
     @cached_property
+    def _graph(self) -> tuple[Any, Any, Any, Any]:
+        """The vector z and the loadings as graphs in it; the root may be None, for the identity."""
+        z, amplitude, kernel = self._symbolic
+        return z, *weight_graph(self.factory.linear_form(kernel, self.data), amplitude)
+
+    @cached_property
     def _loadings(self) -> tuple[_Compiled, bool, bool]:
         """Loadings at z, whether R is the identity, and whether it depends on z."""
-        z, amplitude, kernel = self._symbolic
-        d, W, R = weight_graph(self.factory.linear_form(kernel, self.data), amplitude)
+        z, d, W, R = self._graph
         compiled = _Compiled([z], [d, W] if R is None else [d, W, R], self.fast)
         return compiled, R is None, R is not None and z in ancestors([R])
 
     @cached_property
     def _pull(self) -> _Compiled:
-        z, amplitude, kernel = self._symbolic
-        d, W, R = weight_graph(self.factory.linear_form(kernel, self.data), amplitude)
+        z, d, W, R = self._graph
         by_d, by_W, by_R = pt.vector("by_d"), pt.matrix("by_W"), pt.matrix("by_R")
         total = (by_d * d).sum() + (by_W * W).sum() + (0.0 if R is None else (by_R * R).sum())
         gradient = pytensor.grad(total, z, disconnected_inputs="ignore")
         return _Compiled([z, by_d, by_W, by_R], gradient)
-
-    @cached_property
-    def unit_sums(self) -> WeightSums:
-        """The rows with noise of variance 1."""
-        return self.sums(np.ones(len(self.y)), self.y)
 
     def numbers(self, z: np.ndarray) -> Loadings:
         """Loadings of the weights at z."""
@@ -239,14 +271,6 @@ class WeightSpace(Space):
         # A root of numbers may be singular, and nothing is learned there.
         return np.asarray(self._pull(z, *conditional.gradient(of_root=self._loadings[2])))
 
-    def misfit(self, conditional: WeightConditional) -> float:
-        """Sum of squared residuals at the mean."""
-        return float(np.sum((self.y - self.mean_functions(conditional)) ** 2))
-
-    def draw(self, conditional: WeightConditional, rng: np.random.Generator) -> np.ndarray:
-        """One draw of the coefficients."""
-        return np.asarray(conditional.draw(rng)[0])
-
     def draws(self, conditional: WeightConditional, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws (size, D, T)."""
         return conditional.draw(rng, size)
@@ -254,10 +278,6 @@ class WeightSpace(Space):
     def functions(self, values: np.ndarray) -> np.ndarray:
         """Function values at the rows."""
         return _linear(self.data, values)
-
-    def mean_functions(self, conditional: WeightConditional) -> np.ndarray:
-        """The mean at the rows."""
-        return _linear(self.data, conditional.mean)
 
     def predict(
         self, z: np.ndarray, conditional: WeightConditional, rows: KernelRows
@@ -308,10 +328,6 @@ class FunctionSpace(Space):
         cross = kernel(new, pt.constant(self.data.points))
         return _Compiled([z, new], [amplitude**2 * cross, amplitude**2 * kernel(new, diag=True)])
 
-    @cached_property
-    def _root(self) -> tuple[list[Any], threading.Lock]:
-        return [None, None], threading.Lock()
-
     def numbers(self, z: np.ndarray) -> np.ndarray:
         """The covariance matrix of the points."""
         return np.asarray(self._matrix(z))
@@ -329,11 +345,6 @@ class FunctionSpace(Space):
         """Prior variance of f, averaged over the rows."""
         return float(np.mean(np.diag(numbers)[self.data.point]))
 
-    @cached_property
-    def unit_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows with noise of variance 1."""
-        return self.sums(np.ones(len(self.y)), self.y)
-
     def gaussian(self, numbers: np.ndarray, variance: float) -> FunctionConditional:
         """The law given the responses."""
         omega, nu = self.unit_sums
@@ -343,14 +354,6 @@ class FunctionSpace(Space):
         """Derivative of log Z in z through the prior."""
         return np.asarray(self._pull(z, conditional.gradient()))
 
-    def misfit(self, conditional: FunctionConditional) -> float:
-        """Sum of squared residuals at the mean."""
-        return float(np.sum((self.y - conditional.mean[self.data.point]) ** 2))
-
-    def draw(self, conditional: FunctionConditional, rng: np.random.Generator) -> np.ndarray:
-        """One draw of the function values."""
-        return self.draws(conditional, rng, 1)[0]
-
     def draws(self, conditional: FunctionConditional, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws (size, n)."""
         return conditional.draw(rng, covariance_root(conditional.K), size)
@@ -358,10 +361,6 @@ class FunctionSpace(Space):
     def functions(self, values: np.ndarray) -> np.ndarray:
         """Function values at the rows."""
         return np.asarray(values[self.data.point])
-
-    def mean_functions(self, conditional: FunctionConditional) -> np.ndarray:
-        """The mean at the rows."""
-        return np.asarray(conditional.mean[self.data.point])
 
     def predict(
         self, z: np.ndarray, conditional: FunctionConditional, rows: KernelRows
@@ -421,9 +420,9 @@ class AlignedSpace(Space):
         """Derivative of log Z in z through the prior."""
         return np.asarray(self._pull(z, *conditional.gradient()))
 
-    def misfit(self, conditional: AlignedConditional) -> float:
-        """Sum of squared residuals at the mean."""
-        return float(np.sum((self.Y - conditional.mean) ** 2))
+    def functions(self, values: np.ndarray) -> np.ndarray:
+        """Function values (n, T) at the rows."""
+        return np.asarray(values[self.data.row, self.data.task])
 
     def draws(self, conditional: AlignedConditional, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws (size, n) at the distinct rows."""

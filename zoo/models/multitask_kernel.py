@@ -10,13 +10,14 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.checks import covariance, one_of, positive
+from zoo.checks import one_of, positive
 from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.chains import run_chains
 from zoo.inference.kernel_gibbs import KernelGibbs
 from zoo.kernels import describe, restore
+from zoo.kernels.arguments import psd_matrix
 from zoo.kernels.linear_form import linear_form
 from zoo.kernels.mean_regularised import MeanRegularised
 from zoo.kernels.parameters import kernel_parameters, with_parameters
@@ -148,8 +149,7 @@ class MultiTaskKernelMachine(ModelFactory):
         matrix = np.asarray(self.Q, dtype=np.float64)
         if matrix.ndim != 2:
             raise ValueError(f'Q is {self.Q!r}. Give "identity", "learned", or a matrix (feature, feature).')
-        # A metric may be singular (principal components): then only its range is looked at.
-        covariance(matrix + 1e-10 * np.trace(np.atleast_2d(matrix)) * np.eye(len(matrix)), "Q")
+        psd_matrix(matrix, "Q")  # it may be singular, of principal components
         object.__setattr__(self, "Q", tuple(tuple(float(v) for v in row) for row in matrix))
 
     def _freeze_kernel(self) -> None:
@@ -443,11 +443,15 @@ class MultiTaskKernelMachine(ModelFactory):
         self, data: Any, y: np.ndarray, run: Run, cores: int | None = None, thin: int = 1
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         space = space_of(self, data, y, fast=True)
+        start = space.coordinates.start
+        # Compiled here, once: chains in threads would each do it at the same time.
+        space.numbers(start)
+        space.parameters(start)
         observation: Any = self.observation
         augmentation = observation.augmentation()
         kernel = KernelGibbs(
             prior=space,
-            start=space.coordinates.start,
+            start=start,
             y=y,
             weight=np.ones(len(y)) if data.weight is None else data.weight,
             augmentation=augmentation,

@@ -1,4 +1,4 @@
-"""Rows of tasks that a fit takes up later."""
+"""Rows that a fit takes up later: of new tasks, or more of those that it has."""
 
 from __future__ import annotations
 
@@ -10,28 +10,45 @@ from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.new_rows import read_rows
 
-__all__ = ["joined", "new_rows"]
+__all__ = ["joined", "more_rows", "new_rows"]
 
 
 def new_rows(fit: Fit, task_data: MultiTaskData) -> MultiTaskData:
     """Rows of new tasks, on the scale of the data that were fitted; each with an input of its own."""
-    if not isinstance(task_data, MultiTaskData):
-        raise TypeError(
-            f"task_data is a {type(task_data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
-        )
-    absent = [name for name in fit.data.feature_names if name not in task_data.feature_names]
-    if absent:
-        raise ValueError(
-            f"task_data lacks the feature {absent[0]!r} of the fit. Give the same features, in the same order."
-        )
-    labels, features, t = read_rows(task_data, None, None, fit.data, True)
-    known = sorted(set(labels) & set(fit.data.task_names))
+    rows = _on_scale(fit, task_data, "task_data", new_task=True)
+    known = sorted(set(rows.task_names) & set(fit.data.task_names))
     if known:
         raise ValueError(
             f"task {known[0]!r} of task_data is in the fit already. Give the new task another name, or fit again "
             "with its new rows."
         )
-    y, transform = task_data.original_y(), fit.data.transform
+    return rows
+
+
+def more_rows(fit: Fit, rows: MultiTaskData) -> MultiTaskData:
+    """More rows of tasks of the fit, the same way."""
+    result = _on_scale(fit, rows, "rows", new_task=False)
+    unknown = sorted(set(result.task_names) - set(fit.data.task_names))
+    if unknown:
+        raise ValueError(f"task {unknown[0]!r} of rows is not in the fit. Use fit.add_task for a new task.")
+    if rows.weight is not None:
+        raise ValueError("rows has weights, and the square loss knows none. Make the data without weight.")
+    return result
+
+
+def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> MultiTaskData:
+    """The rows with the transform of the fit, and the tasks that occur among them."""
+    if not isinstance(data, MultiTaskData):
+        raise TypeError(
+            f"{argument} is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
+        )
+    absent = [name for name in fit.data.feature_names if name not in data.feature_names]
+    if absent:
+        raise ValueError(
+            f"{argument} lacks the feature {absent[0]!r} of the fit. Give the same features, in the same order."
+        )
+    labels, features, t = read_rows(data, None, None, fit.data, new_task)
+    y, transform = data.original_y(), fit.data.transform
     if transform is not None:
         features, y = transform.apply_x(features), transform.apply_y(y)
     position = {name: i for i, name in enumerate(dict.fromkeys(labels))}
@@ -48,19 +65,22 @@ def new_rows(fit: Fit, task_data: MultiTaskData) -> MultiTaskData:
 
 
 def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
-    """Rows and tasks of both, those of ``new`` last."""
+    """Rows and tasks of both, those of ``new`` last; tasks of one name are one."""
     if data.is_sparse:
         from scipy.sparse import vstack
 
         inputs = vstack([data.inputs, new.inputs], format="csr")
     else:
         inputs = np.concatenate([data.inputs, new.inputs])
+    names = tuple(dict.fromkeys((*data.task_names, *new.task_names)))
+    position = {name: i for i, name in enumerate(names)}
+    task = np.array([position[name] for name in new.task_names])[new.task]
     return replace(
         data,
         inputs=inputs,
         row=np.concatenate([data.row, new.row + data.inputs.shape[0]]),
         y=np.concatenate([data.y, new.y]),
-        task=np.concatenate([data.task, new.task + data.n_tasks]),
-        task_names=(*data.task_names, *new.task_names),
+        task=np.concatenate([data.task, task]),
+        task_names=names,
         t=None if data.t is None or new.t is None else np.concatenate([data.t, new.t]),
     )

@@ -17,8 +17,7 @@ from zoo.fit import Fit
 from zoo.models.kernel_machine import Found, exact_draws, has_own_population
 from zoo.models.kernel_rows import KernelRows
 from zoo.models.kernel_spaces import FunctionSpace, WeightSpace, space_of
-from zoo.models.new_tasks import joined, new_rows
-from zoo.new_rows import read_rows
+from zoo.models.new_tasks import joined, more_rows, new_rows
 from zoo.storage import to_datatree
 
 if TYPE_CHECKING:
@@ -41,22 +40,13 @@ def _state(fit: Fit) -> _State:
         factory: Any = fit.factory
         prepared = factory.prepare(fit.data)
         space = space_of(factory, prepared, factory.validate(fit.data), aligned=True)
-        fit.cache["exact"] = _with_law(space, _coordinates(fit, space))
+        fit.cache["exact"] = _with_law(space, space.recorded(fit.posterior.isel(chain=0, draw=0)))
     state: _State = fit.cache["exact"]
     return state
 
 
 def _with_law(space: Any, z: np.ndarray) -> _State:
     return _State(space, z, space.gaussian(space.numbers(z), space.noise_variance(z)))
-
-
-def _coordinates(fit: Fit, space: Any) -> np.ndarray:
-    """The learned hyper-parameters of a fit in free coordinates."""
-    draw = fit.posterior.isel(chain=0, draw=0)
-    names = {"Q": "feature_cov"}
-    values = {name: draw[names.get(name, name)].to_numpy() for name in space.coordinates.hypers}
-    z: np.ndarray = space.coordinates.pack(values)
-    return z
 
 
 def moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
@@ -72,17 +62,15 @@ def moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
 def add_rows(fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
     """See :meth:`Fit.add_rows`."""
     _require_exact(fit)
-    new = _rows_of_known_tasks(fit, rows)
-    together = _appended(fit.data, new)
+    together = joined(fit.data, more_rows(fit, rows))
     factory: Any = fit.factory
-    return _grown(fit, factory, together, new, _state(fit).z, random_seed)
+    return _grown(fit, factory, together, _state(fit).z, random_seed)
 
 
 def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None) -> Fit:
     """See :meth:`Fit.add_task`."""
     _require_exact(fit)
-    new = new_rows(fit, task_data)
-    together = joined(fit.data, new)
+    together = joined(fit.data, new_rows(fit, task_data))
     old = _state(fit)
     factory: Any = fit.factory
     values = old.space.values_at(old.z)
@@ -100,10 +88,9 @@ def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed
         )
     else:
         factory = replace(factory, kernel=kernel)
-    placed = replace(new, task=new.task + fit.data.n_tasks, task_names=together.task_names)
     space = space_of(factory, factory.prepare(together), factory.validate(together), aligned=True)
     z = space.coordinates.pack({name: values[name] for name in space.coordinates.hypers})
-    return _grown(fit, factory, together, placed, z, random_seed)
+    return _grown(fit, factory, together, z, random_seed)
 
 
 def _same_population(
@@ -121,17 +108,15 @@ def _same_population(
     return replace(factory, **fixed), {**values, **changed}
 
 
-def _grown(
-    fit: Fit, factory: Any, data: MultiTaskData, new: MultiTaskData, z: np.ndarray, random_seed: int | None
-) -> Fit:
-    """The fit of all rows at z, from the old state and the new rows."""
+def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_seed: int | None) -> Fit:
+    """The fit of all rows at z, from the old state and the new rows, which come last."""
     old = _state(fit)
     prepared, y = factory.prepare(data), factory.validate(data)
     space = space_of(factory, prepared, y)
     if factory is fit.factory and data.task_names == fit.data.task_names:
         space.adopt(old.space)
     if isinstance(space, WeightSpace) and isinstance(old.space, WeightSpace):
-        _add_sums(space, old.space, factory.prepare(new))
+        _add_sums(space, old.space, factory.prepare(data.take(np.arange(fit.data.n_rows, data.n_rows))))
         state = _with_law(space, z)
     elif isinstance(space, FunctionSpace) and _extends(old, prepared, z, factory is fit.factory):
         state = _State(space, z, _extended(space, old, prepared, z))
@@ -174,44 +159,8 @@ def _extended(space: FunctionSpace, old: _State, prepared: KernelRows, z: np.nda
     return old.conditional.grown(K[n:, :n], K[n:, n:], omega[n:] / variance, nu[n:] / variance)
 
 
-# ---------------------------------------------------------------- rows
-
-
 def _require_exact(fit: Fit) -> None:
     if fit.method != "exact":
         raise UnsupportedMethodError(
             f"The fit is of method {fit.method!r}, and rows can be added to one of method 'exact'. Fit all rows again."
         )
-
-
-def _rows_of_known_tasks(fit: Fit, rows: MultiTaskData) -> MultiTaskData:
-    if not isinstance(rows, MultiTaskData):
-        raise TypeError(
-            f"rows is a {type(rows).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
-        )
-    labels, features, t = read_rows(rows, None, None, fit.data, False)
-    unknown = sorted(set(labels) - set(fit.data.task_names))
-    if unknown:
-        raise ValueError(f"task {unknown[0]!r} of rows is not in the fit. Use fit.add_task for a new task.")
-    if rows.weight is not None:
-        raise ValueError("rows has weights, and the square loss knows none. Make the data without weight.")
-    y, transform = rows.original_y(), fit.data.transform
-    if transform is not None:
-        features, y = transform.apply_x(features), transform.apply_y(y)
-    position = {name: i for i, name in enumerate(fit.data.task_names)}
-    return replace(
-        rows,
-        inputs=features,
-        row=np.arange(len(y)),
-        y=y,
-        task=np.array([position[label] for label in labels], dtype=np.int64),
-        task_names=fit.data.task_names,
-        t=t,
-        transform=transform,
-    )
-
-
-def _appended(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
-    """Rows of both; the tasks are the same."""
-    together = joined(data, new)
-    return replace(together, task=np.concatenate([data.task, new.task]), task_names=data.task_names)

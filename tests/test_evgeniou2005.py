@@ -251,7 +251,7 @@ def _group(seed):
 
 
 class TestTables:
-    settings = Settings(panels=1, customers=100, tasks=(50, 100), data=(20,))
+    settings = Settings(repeats=1, customers=100, tasks=(50, 100), data=(20,))
 
     def test_table1(self):
         results = {
@@ -423,7 +423,7 @@ class TestCommand:
         }
         monkeypatch.setattr(evgeniou2005, "_SCHOOL_METHODS", kept)
         look = Settings(
-            panels=1,
+            repeats=1,
             customers=4,
             tasks=(2, 4),
             data=(20,),
@@ -474,7 +474,7 @@ class TestCommand:
         jobs = evgeniou2005._jobs(Settings(), (1,), (1, 2, 3))
         assert len({job.name for job in jobs}) == len(jobs)
         assert sum(job.name.startswith("customers") for job in jobs) == 2 * 4 * (4 + 2 + 1)
-        assert len(evgeniou2005._jobs(replace(Settings(), panels=1), (1,), ())) == 28 + 6
+        assert len(evgeniou2005._jobs(replace(Settings(), repeats=1), (1,), ())) == 28 + 6
         school = evgeniou2005._jobs(Settings(sets=("school",)), (1,), (1, 2, 3))
         assert {job.name[:6] for job in school} == {"school"} and len(school) == 80
 

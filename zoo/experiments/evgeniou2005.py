@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ from rich.console import Console
 from scipy import stats
 
 from zoo import datasets
-from zoo.checks import one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.experiments import conjoint
 from zoo.experiments.joint_selection import scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
+from zoo.experiments.request import chosen, require_known
 from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.yardsticks import PooledLinear, SeparateLinear, choose, decision, require_sklearn
 from zoo.kernels.task_metric import pca_metric
@@ -77,7 +77,7 @@ class Settings:
     ----------
     sets : tuple of str
         Of ``SETS``.
-    panels : int
+    repeats : int
         Panels of simulated customers.
     customers : int
     tasks, data : tuple of int
@@ -103,7 +103,7 @@ class Settings:
     """
 
     sets: tuple[str, ...] = SETS
-    panels: int = 2
+    repeats: int = 2
     customers: int = 200
     tasks: tuple[int, ...] = (50, 100, 200)
     data: tuple[int, ...] = (20, 30, 60, 90)
@@ -121,7 +121,7 @@ class Settings:
     def look(cls) -> Settings:
         """Settings for a look at whether everything works; the numbers mean little."""
         return cls(
-            panels=1,
+            repeats=1,
             customers=20,
             tasks=(20,),
             data=(20,),
@@ -306,7 +306,7 @@ def _customers_name(panel: int, tasks: int, data: int, group: int) -> str:
 
 
 def _jobs(settings: Settings, tables: Sequence[int], figures: Sequence[int]) -> list[Job]:
-    panels = range(1, settings.panels + 1)
+    panels = range(1, settings.repeats + 1)
     jobs = []
     if tables and "customers" in settings.sets:
         jobs += [
@@ -408,7 +408,7 @@ def table1(results: Results, settings: Settings) -> pd.DataFrame:
         for tasks in settings.tasks:
             found = [
                 results[name]
-                for panel in range(1, settings.panels + 1)
+                for panel in range(1, settings.repeats + 1)
                 for group in range(settings.groups(tasks))
                 if (name := _customers_name(panel, tasks, data, group)) in results
             ]
@@ -723,21 +723,11 @@ def reproduce(
     Outcome
     """
     require_sklearn()
-    for table in tables:
-        one_of(table, TABLES, "table")
-    for figure in figures:
-        one_of(figure, FIGURES, "figure")
-    for name in sets or ():
-        one_of(name, SETS, "sets")
+    require_known(table=(tables, TABLES), figure=(figures, FIGURES), sets=(sets, SETS))
     console = console or Console(highlight=False)
-    settings = Settings.look() if quick else Settings()
-    settings = replace(settings, cv=whole_number(cv, "cv", 2))
-    if sets is not None:
-        settings = replace(settings, sets=tuple(dict.fromkeys(sets)))
-    if splits is not None:
-        settings = replace(settings, splits=whole_number(splits, "splits", 1))
-    if repeats is not None:
-        settings = replace(settings, panels=whole_number(repeats, "repeats", 1))
+    settings: Settings = chosen(
+        Settings.look() if quick else Settings(), cv, sets, splits=splits, repeats=repeats
+    )
     stem = "evgeniou2005-quick" if quick else "evgeniou2005"
     folder = Path(out)
     jobs = _jobs(settings, tables, figures)

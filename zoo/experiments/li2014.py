@@ -15,10 +15,11 @@ import pandas as pd
 from rich.console import Console
 
 from zoo import datasets
-from zoo.checks import one_of, whole_number
+from zoo.checks import whole_number
 from zoo.data import MultiTaskData
 from zoo.diagnostics import compare, explained_variance, f1_scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
+from zoo.experiments.request import require_known
 from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.yardsticks import (
     FeatureLearning,
@@ -676,12 +677,7 @@ def _plan(
     cv: int,
     quick: bool,
 ) -> _Plan:
-    for table in tables:
-        one_of(table, TABLES, "table")
-    for figure in figures:
-        one_of(figure, FIGURES, "figure")
-    for name in sets or ():
-        one_of(name, [*LABEL_SETS, SCHOOL], "sets")
+    require_known(table=(tables, TABLES), figure=(figures, FIGURES), sets=(sets, [*LABEL_SETS, SCHOOL]))
     chosen = sets or (["emotions", SCHOOL] if quick else [*LABEL_SETS, SCHOOL])
     if splits is not None:
         whole_number(splits, "splits", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 
-from zoo.checks import one_of, whole_number
 from zoo.experiments.joint_selection import (
     SETS,
     FullBayes,
@@ -25,6 +24,7 @@ from zoo.experiments.joint_selection import (
     path_of,
 )
 from zoo.experiments.outputs import print_failures, write_figure, write_table
+from zoo.experiments.request import chosen, require_known
 from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.yardsticks import require_sklearn
 from zoo.report import print_frame
@@ -534,19 +534,9 @@ def reproduce(
     Outcome
     """
     require_sklearn()
-    for table in tables:
-        one_of(table, TABLES, "table")
-    for figure in figures:
-        one_of(figure, FIGURES, "figure")
-    for name in sets or ():
-        one_of(name, list(SETS), "sets")
+    require_known(table=(tables, TABLES), figure=(figures, FIGURES), sets=(sets, list(SETS)))
     console = console or Console(highlight=False)
-    settings = Settings.look() if quick else Settings()
-    settings = replace(settings, cv=whole_number(cv, "cv", 2))
-    if sets is not None:
-        settings = replace(settings, sets=tuple(dict.fromkeys(sets)))
-    if splits is not None:
-        settings = replace(settings, splits=whole_number(splits, "splits", 1))
+    settings: Settings = chosen(Settings.look() if quick else Settings(), cv, sets, splits=splits)
     stem = "srijith2014-quick" if quick else "srijith2014"
     folder = Path(out)
     jobs = _jobs(settings, tables, figures)

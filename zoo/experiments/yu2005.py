@@ -14,9 +14,9 @@ import pandas as pd
 import pymc as pm
 from rich.console import Console
 
-from zoo.checks import one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.experiments.outputs import markdown, print_failures, write_figure, write_table
+from zoo.experiments.request import chosen, require_known
 from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.topics import (
     PARTS,
@@ -562,15 +562,9 @@ def reproduce(
     Outcome
     """
     require_sklearn()
-    for table in tables:
-        one_of(table, TABLES, "table")
-    for figure in figures:
-        one_of(figure, FIGURES, "figure")
+    require_known(table=(tables, TABLES), figure=(figures, FIGURES))
     console = console or Console(highlight=False)
-    settings = Settings.look() if quick else Settings()
-    settings = replace(settings, cv=whole_number(cv, "cv", 2))
-    if repeats is not None:
-        settings = replace(settings, repeats=whole_number(repeats, "repeats", 1))
+    settings: Settings = chosen(Settings.look() if quick else Settings(), cv, repeats=repeats)
     stem = "yu2005-quick" if quick else "yu2005"
     folder = Path(out)
     outcome = _run(settings, tables, figures, folder / f"{stem}-jobs", n_jobs, stem, console)

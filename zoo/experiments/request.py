@@ -1,0 +1,29 @@
+"""What is asked of a reproduction: checked, and put into the settings of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from zoo.checks import one_of, whole_number
+
+__all__ = ["chosen", "require_known"]
+
+
+def require_known(**asked: tuple[Iterable[Any] | None, Sequence[Any]]) -> None:
+    """Raise where something asked for is unknown; each argument is what is asked for, and what there is."""
+    for argument, (values, known) in asked.items():
+        for value in values or ():
+            one_of(value, known, argument)
+
+
+def chosen(settings: Any, cv: int, sets: Sequence[str] | None = None, **counts: int | None) -> Any:
+    """The settings, a dataclass, with the folds, the sets and the counts that were asked for; None leaves them."""
+    changed: dict[str, Any] = {"cv": whole_number(cv, "cv", 2)}
+    if sets is not None:
+        changed["sets"] = tuple(dict.fromkeys(sets))
+    for name, count in counts.items():
+        if count is not None:
+            changed[name] = whole_number(count, name, 1)
+    return replace(settings, **changed)

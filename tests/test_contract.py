@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import zoo
+from zoo.kernels import TaskTree
 from zoo.registry import FACTORIES, get_factory
 from zoo.testing import FactoryTestCase
 
@@ -18,9 +21,32 @@ _CASES |= {
     "NIWGaussianProcessLinear": zoo.NIWGaussianProcess(base_kernel="linear"),
     "IndependentTasksLogistic": zoo.IndependentTasks(response="logistic"),
     "PooledTasksLogistic": zoo.PooledTasks(response="logistic"),
+    "VaryingCoefficientTree": zoo.VaryingCoefficientGP(
+        task_kernel=TaskTree.from_parents(
+            {"task 0": "a", "task 1": "a", "task 2": "b", "nobody": "b", "a": "all", "b": "all"}
+        )
+    ),
+    "VaryingCoefficientLabels": zoo.VaryingCoefficientGP(response="bernoulli_logit"),
+    "VaryingCoefficientCounts": zoo.VaryingCoefficientGP(response="poisson"),
+    "VaryingCoefficientComponents": zoo.VaryingCoefficientGP(
+        task_kernel=["matern32", zoo.VaryingComponent(columns="t0", features="intercept", n_basis=5)],
+        amplitude="per_feature",
+    ),
+    "VaryingCoefficientSmooth": zoo.VaryingCoefficientGP(instance_kernel="matern52"),
 }
+# A minute of compiling each; VaryingCoefficientGP itself is among the default tests.
+_SLOW = (
+    "PooledGP",
+    "NonisotropicVaryingCoefficients",
+    "VaryingCoefficientTree",
+    "VaryingCoefficientLabels",
+    "VaryingCoefficientCounts",
+    "VaryingCoefficientComponents",
+    "VaryingCoefficientSmooth",
+)
 
 for _name, _factory in _CASES.items():
-    globals()[f"Test{_name}"] = type(
-        f"Test{_name}", (FactoryTestCase,), {"make_factory": lambda self, factory=_factory: factory}
-    )
+    _members: dict[str, object] = {"make_factory": lambda self, factory=_factory: factory}
+    if _name in _SLOW:
+        _members["pytestmark"] = [pytest.mark.statistical]
+    globals()[f"Test{_name}"] = type(f"Test{_name}", (FactoryTestCase,), _members)

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import invwishart, matrix_normal
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("index.md", "own-factory.md", "distributions.md", "kernel-machines.md")
+PAGES = ("index.md", "own-factory.md", "distributions.md", "kernel-machines.md", "varying-coefficients.md")
 PACKAGE = ROOT / "zoo"
 
 

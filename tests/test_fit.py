@@ -75,7 +75,7 @@ BAD = [
     (dict(X=NEW[["a"]], task="south"), "X has no column 'b'"),
     (dict(X=np.ones((2, 3)), task="south"), "X has 3 columns"),
     (dict(X=[[np.nan, 1.0]], task="south"), "X is nan in row 0, column 'a'"),
-    (dict(X=NEW, task="south", t=[1, 2]), "t must be given exactly where"),
+    (dict(X=NEW, task="south", t=[1, 2]), "t is given, but the fitted data have no"),
 ]
 
 

@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from zoo.factory import ModelFactory
     from zoo.fit import Fit
     from zoo.models.baselines import IndependentTasks, PooledTasks
+    from zoo.models.local_smoothing import KernelLocalSmoothing
     from zoo.models.max_margin import MaxMargin
     from zoo.models.multi_laplace import MultiLaplaceGP
     from zoo.models.multitask_kernel import MultiTaskKernelMachine
     from zoo.models.niw import NIWLinear
     from zoo.models.niw_gp import NIWGaussianProcess
     from zoo.models.nonparametric_max_margin import NonparametricMaxMargin
+    from zoo.models.varying_baselines import NonisotropicVaryingCoefficients, PooledGP
+    from zoo.models.varying_coefficient import VaryingCoefficientGP
+    from zoo.models.varying_component import VaryingComponent
     from zoo.registry import list_models
     from zoo.selection import Selection, select
     from zoo.storage import load
@@ -26,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Fit",
     "IndependentTasks",
+    "KernelLocalSmoothing",
     "MaxMargin",
     "ModelFactory",
     "MultiLaplaceGP",
@@ -33,9 +38,13 @@ __all__ = [
     "MultiTaskKernelMachine",
     "NIWGaussianProcess",
     "NIWLinear",
+    "NonisotropicVaryingCoefficients",
     "NonparametricMaxMargin",
+    "PooledGP",
     "PooledTasks",
     "Selection",
+    "VaryingCoefficientGP",
+    "VaryingComponent",
     "datasets",
     "diagnostics",
     "distributions",
@@ -53,6 +62,7 @@ __all__ = [
 _HOMES = {
     "Fit": "zoo.fit",
     "IndependentTasks": "zoo.models.baselines",
+    "KernelLocalSmoothing": "zoo.models.local_smoothing",
     "MaxMargin": "zoo.models.max_margin",
     "ModelFactory": "zoo.factory",
     "MultiLaplaceGP": "zoo.models.multi_laplace",
@@ -60,9 +70,13 @@ _HOMES = {
     "MultiTaskKernelMachine": "zoo.models.multitask_kernel",
     "NIWGaussianProcess": "zoo.models.niw_gp",
     "NIWLinear": "zoo.models.niw",
+    "NonisotropicVaryingCoefficients": "zoo.models.varying_baselines",
     "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
+    "PooledGP": "zoo.models.varying_baselines",
     "PooledTasks": "zoo.models.baselines",
     "Selection": "zoo.selection",
+    "VaryingCoefficientGP": "zoo.models.varying_coefficient",
+    "VaryingComponent": "zoo.models.varying_component",
     "list_models": "zoo.registry",
     "load": "zoo.storage",
     "select": "zoo.selection",

@@ -27,7 +27,7 @@ _INTERRUPTED = 130
 _INTERCEPT = "intercept"
 _TASK_ATTRIBUTE = "zoo_task_column"
 _SHOWN_ROWS = 10
-_PAPERS = ("evgeniou2005", "li2014", "srijith2014", "yu2005")
+_PAPERS = ("bussas2015", "evgeniou2005", "li2014", "srijith2014", "yu2005")
 # typer carries its own copy of click in some versions: its exceptions are found through typer's names.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -203,7 +203,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="PAPER",
-            help="evgeniou2005: Evgeniou, Micchelli & Pontil, JMLR 2005. li2014: Li, Zhu & Chen, ICML 2014. "
+            help="bussas2015: Bussas, Sawade, Scheffer & Landwehr, arXiv 1508.07192. "
+            "evgeniou2005: Evgeniou, Micchelli & Pontil, JMLR 2005. li2014: Li, Zhu & Chen, ICML 2014. "
             "srijith2014: Srijith & Shevade, ECML PKDD 2014. yu2005: Yu, Tresp & Schwaighofer, ICML 2005.",
         ),
     ],
@@ -216,14 +217,16 @@ def reproduce(
     figure: Annotated[
         list[int] | None,
         typer.Option(
-            help="evgeniou2005: 1, 2 or 3. li2014: 2 or 3. srijith2014: 2, 3 or 4. yu2005: 1 or 2. Repeatable."
+            help="bussas2015: 2, 3 or 4. evgeniou2005: 1, 2 or 3. li2014: 2 or 3. srijith2014: 2, 3 or 4. "
+            "yu2005: 1 or 2. Repeatable."
         ),
     ] = None,
     splits: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="evgeniou2005: of School. Default: 10. li2014: splits of each set. Default: 5, and 10 of School. "
+            help="bussas2015: windows and folds, 20 at most. Default: 10. evgeniou2005: of School. Default: 10. "
+            "li2014: splits of each set. Default: 5, and 10 of School. "
             "srijith2014: partitions. Default: 10.",
         ),
     ] = None,
@@ -240,7 +243,8 @@ def reproduce(
     sets: Annotated[
         str | None,
         typer.Option(
-            help="evgeniou2005: of customers, computers, school; comma-separated. "
+            help="bussas2015: of county, county-log, county-labels, rents, rents-log, rents-labels; comma-separated. "
+            "evgeniou2005: of customers, computers, school. "
             "li2014: of emotions, CAL500, scene, yeast, School. "
             "srijith2014: of computers, school, high, low, computers-survey, high-noisy, low-noisy, high-swapped, "
             "computers-profiles."

@@ -90,6 +90,8 @@ class MultiTaskData:
         What :meth:`standardize` did; predictions are returned on the user's scale with it.
     weight : (N,) float64, optional
         Weight of each observation in the likelihood, finite and above 0: its log density counts that many times.
+    t_names : tuple of P str, optional
+        Names of the columns of ``t``; left out: "t0", "t1", ... None where there is no ``t``.
     """
 
     inputs: np.ndarray | csr_matrix
@@ -101,6 +103,11 @@ class MultiTaskData:
     t: np.ndarray | None = None
     transform: Transform | None = None
     weight: np.ndarray | None = None
+    t_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
+        object.__setattr__(self, "t_names", t_names)
 
     # ---------------------------------------------------------------- constructors
 
@@ -114,6 +121,7 @@ class MultiTaskData:
         task_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         weight: Any = None,
+        t_names: Sequence[str] | None = None,
     ) -> MultiTaskData:
         """Data from arrays in long form.
 
@@ -125,7 +133,7 @@ class MultiTaskData:
             Responses or labels.
         task : (N,) array_like, optional
             Task of each row: names, or integers 0 .. T-1 when ``task_names`` is given. Left out: one task.
-        t : (N, P) or (N,) array_like of float, optional
+        t : (N, P) or (N,) array_like of float, or DataFrame, optional
             Continuous task variable.
         task_names : sequence of T str, optional
             Name of each task code. Default: ``"task <label>"`` for numbers, the labels themselves for strings.
@@ -133,6 +141,8 @@ class MultiTaskData:
             Default: the columns of a DataFrame ``X``, else ``"x0", "x1", ...``.
         weight : (N,) array_like of float, optional
             Weight of each observation in the likelihood, finite and above 0.
+        t_names : sequence of P str, optional
+            Default: the columns of a DataFrame ``t`` or the name of a Series, else ``"t0", "t1", ...``.
 
         Raises
         ------
@@ -145,6 +155,7 @@ class MultiTaskData:
         n_rows = inputs.shape[0]
         y_ = finite_vector(y, "y", n_rows)
         codes, task_labels = task_codes(task, n_rows, task_names)
+        t_, t_labels = _task_variable(t, n_rows, t_names)
         return cls(
             inputs=inputs,
             row=np.arange(n_rows),
@@ -152,8 +163,9 @@ class MultiTaskData:
             task=codes,
             task_names=names(task_labels, "task_names"),
             feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
-            t=None if t is None else _task_variable(t, n_rows),
+            t=t_,
             weight=None if weight is None else _weights(weight, n_rows),
+            t_names=t_labels,
         )
 
     @classmethod
@@ -176,7 +188,7 @@ class MultiTaskData:
         features : sequence of str, optional
             Columns to use as features; default: every other column.
         t : str or sequence of str, optional
-            Columns of a continuous task variable.
+            Columns of a continuous task variable; their names become ``t_names``.
         weight : str, optional
             Column with the weight of each observation in the likelihood, finite and above 0.
 
@@ -205,7 +217,7 @@ class MultiTaskData:
             X=df[list(features)],
             y=df[y],
             task=task_values,
-            t=df[t_columns].to_numpy() if t_columns else None,
+            t=df[t_columns] if t_columns else None,
             task_names=task_labels,
             feature_names=[str(c) for c in features],
             weight=None if weight is None else df[weight],
@@ -345,25 +357,34 @@ class MultiTaskData:
         rows = f"{low} rows each" if low == high else f"{low}-{high} rows each"
         sparse = "sparse " if self.is_sparse else ""
         scaled = ", standardized" if self.transform is not None else ""
+        columns = 0 if self.t is None else self.t.shape[1]
+        place = f", t of {columns} column{'s' if columns > 1 else ''}" if columns else ""
         return (
             f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
-            f"{self.n_features} {sparse}features{scaled})"
+            f"{self.n_features} {sparse}features{place}{scaled})"
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """The data as a table: features, ``task`` and ``y``, on the model's scale, and ``weight`` if there is one.
+        """The data as a table, on the model's scale: features, ``t``, ``task``, ``y``, and ``weight`` if there is one.
 
-        ``MultiTaskData.from_frame(frame, y="y", task="task", weight="weight")`` reads it; without its argument
-        ``weight`` that column would be a feature. Sparse features are refused.
+        ``MultiTaskData.from_frame(frame, y="y", task="task", t=data.t_names, weight="weight")`` reads it; without
+        its arguments ``t`` and ``weight`` those columns would be features. Sparse features are refused.
         """
         self._refuse_sparse("a table of it")
         frame = pd.DataFrame(self.X, columns=list(self.feature_names))
-        for column in ("task", "y", *(() if self.weight is None else ("weight",))):
-            if column in self.feature_names:
-                raise ValueError(
-                    f"feature_names holds {column!r}, which to_frame needs for a column of its own. "
-                    "Rename the feature."
-                )
+        own = ("task", "y", *(() if self.weight is None else ("weight",)))
+        for argument, taken, what in (
+            ("feature_names", self.feature_names, "feature"),
+            ("t_names", self.t_names or (), "column of t"),
+        ):
+            for column in own if what == "feature" else (*own, *self.feature_names):
+                if column in taken:
+                    raise ValueError(
+                        f"{argument} holds {column!r}, which to_frame needs for a column of its own. "
+                        f"Rename the {what}."
+                    )
+        if self.t is not None:
+            frame[list(self.t_names or ())] = self.t
         frame["task"] = pd.Categorical.from_codes(self.task, dtype=pd.CategoricalDtype(list(self.task_names)))
         frame["y"] = self.y
         if self.weight is not None:
@@ -643,12 +664,30 @@ def _task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
     return [str(c) for c in categories], codes
 
 
-def _task_variable(t: Any, n_rows: int) -> np.ndarray:
-    values = np.asarray(t)
-    matrix = finite_matrix(values[:, None] if values.ndim == 1 else values, "t", None)
+def _task_variable(
+    t: Any, n_rows: int, t_names: Sequence[str] | None
+) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    """The continuous task variable as a matrix, and the names of its columns."""
+    if t is None:
+        if t_names is not None:
+            raise ValueError(
+                "t_names is given, but t is not. Give the continuous task variable, or leave both out."
+            )
+        return None, None
+    if isinstance(t_names, str):
+        t_names = [t_names]
+    if t_names is None and isinstance(t, pd.DataFrame):
+        t_names = [str(c) for c in t.columns]
+    elif t_names is None and isinstance(t, pd.Series) and t.name is not None:
+        t_names = [str(t.name)]
+    values: Any = t if isinstance(t, pd.DataFrame) else np.asarray(t)
+    if values.ndim == 1:
+        values = values[:, None]
+    labels = names(t_names, "t_names", values.shape[1], prefix="t") if values.ndim == 2 else None
+    matrix = finite_matrix(values, "t", labels)
     if len(matrix) != n_rows:
         raise ValueError(f"t has {len(matrix)} rows and X has {n_rows}. Give both the same rows.")
-    return matrix
+    return matrix, labels
 
 
 def _weights(weight: Any, n_rows: int) -> np.ndarray:

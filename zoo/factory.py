@@ -27,11 +27,16 @@ class UnsupportedMethodError(ValueError):
 
 
 class Method(NamedTuple):
-    """An inference method: its name, what it computes, and whether that is a point instead of draws."""
+    """An inference method: its name, what it computes, whether that is a point instead of draws, and whether of
+    another prior.
+
+    A method that approximates the prior of the functions may hold them in another variable of ``representations``.
+    """
 
     name: str
     computes: str
     point: bool = False
+    approximates: bool = False
 
 
 class Run(NamedTuple):
@@ -82,8 +87,14 @@ class ModelFactory:
     extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Dims of what a method reports beside the variables of the model."""
 
+    representations: ClassVar[tuple[str, ...]] = ()
+    """Variables of which a posterior has one: what holds the functions, by the prior that the method takes."""
+
     sparse_inputs: ClassVar[bool] = False
     """Whether the features may be a sparse matrix."""
+
+    needs_t: ClassVar[bool] = False
+    """Whether the data must have a continuous task variable."""
 
     allows_empty_tasks: ClassVar[bool] = False
     """Whether a task may be without rows: it is then warned of, and predicted from the population."""
@@ -101,7 +112,7 @@ class ModelFactory:
             "feature": list(data.feature_names),
             "feature_bis": list(data.feature_names),
             "obs": np.arange(data.n_rows),
-            **({} if data.t is None else {"t_column": np.arange(data.t.shape[1])}),
+            **({} if data.t is None else {"t_column": list(data.t_names or ())}),
         }
 
     def priors(self, data: ModelData) -> dict[str, Any]:
@@ -156,6 +167,23 @@ class ModelFactory:
             f"{type(self).__name__} cannot take up a new task without a new fit. "
             "Fit all tasks together, or predict it with new_task=True."
         )
+
+    def coefficients(
+        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+    ) -> xr.Dataset:
+        """What :meth:`Fit.coefficients` does."""
+        raise UnsupportedMethodError(
+            f"{type(self).__name__} has no coefficients that vary with t. Its own are in fit.posterior; use "
+            f"VaryingCoefficientGP."
+        )
+
+    def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (n,) of f at prepared rows, where it is normal and known without draws."""
+        return None
+
+    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
+        """Dims of the variables of the posterior, by name; here those of the model of prepared data."""
+        return {**self.extra_dims, **self.assemble(data, y)[0].named_vars_to_dims}
 
     def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
         """Mean and standard deviation (n,) of y at prepared rows, where they are normal and known without draws."""
@@ -241,7 +269,7 @@ class ModelFactory:
         known = {f.name for f in fields(self)}
         for cls in type(self).__mro__:
             for name, kind in inspect.get_annotations(cls).items():
-                if name not in known and "ClassVar" not in str(kind):
+                if name not in known and not any(word in str(kind) for word in ("ClassVar", "InitVar")):
                     raise TypeError(
                         f"{cls.__name__} declares the field {name!r} but is no dataclass. "
                         "Decorate it with @dataclass(frozen=True, kw_only=True)."
@@ -401,9 +429,13 @@ class ModelFactory:
             if negative == 0.0:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
         prepared = self.prepare(data)
-        posterior, stats = engine(prepared, y, run, **method_options)
+        # A third thing that an engine may return is what predictions need, so that they need not make it again.
+        posterior, stats, *made = engine(prepared, y, run, **method_options)
         idata = to_datatree(self, data, prepared, y, posterior, stats, name, random_seed)
-        return Fit(factory=self, data=data, idata=idata, method=name)
+        fit = Fit(factory=self, data=data, idata=idata, method=name)
+        for part in made:
+            fit.cache.update(part)
+        return fit
 
     def _fit_nuts(
         self,

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from zoo.checks import probability
 from zoo.data import MultiTaskData
+from zoo.likelihoods.base import Likelihood
 from zoo.new_rows import read_rows
 from zoo.storage import save
 
@@ -105,8 +106,9 @@ class Fit:
         task : str, int or sequence, optional
             Task of the rows: one for all, or one a row. Strings are task names; whole numbers are positions in
             ``fit.data.task_names``. May be left out where the data have one task, and for one new task.
-        t : (n, P) array_like, optional
-            Continuous task variable of the rows.
+        t : (n, P) array_like or DataFrame, optional
+            Continuous task variable of the rows; a DataFrame is read by column names. Left out: the columns of a
+            DataFrame ``X`` that have these names.
         new_task : bool
             Predict tasks that were not in the data, from the population; names not yet known are new tasks.
         ci_prob : float
@@ -128,9 +130,13 @@ class Fit:
         moments = None if new_task else self.factory.predictive_moments(self, rows)
         if moments is not None:
             return self._summary(rows, self._gaussian(*moments, tail), ci_prob)
-        f, y = self._draws(rows, posterior, rng)
+        latent = None if new_task else self.factory.latent_moments(self, rows)
+        if latent is None:
+            f, y = self._draws(rows, posterior, rng)
+        else:
+            f, y = self._draws_at(latent, posterior, rng)
         shown = f if labels else y
-        mean = y.mean(axis=0) if self._likelihood_overridden() and not labels else f.mean(axis=0)
+        mean = f.mean(axis=0) if labels else self._mean(rows, posterior, f, y)
         result = {
             "mean": mean,
             "sd": shown.std(axis=0),
@@ -212,6 +218,7 @@ class Fit:
             task_names=known,
             feature_names=self.data.feature_names,
             t=t_values,
+            t_names=self.data.t_names,
         )
         return self.factory.prepare(rows, self.population_data, self.data), posterior, rng
 
@@ -226,17 +233,55 @@ class Fit:
             f, y = self.data.transform.restore_y(f), self.data.transform.restore_y(y)
         return f, y
 
+    def _draws_at(
+        self,
+        moments: tuple[np.ndarray, np.ndarray],
+        posterior: dict[str, np.ndarray],
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same where f is normal with these moments at each row, and the likelihood's parameters are one point."""
+        from zoo.predictive import responses_given
+
+        chains, draws = next(iter(posterior.values())).shape[:2]
+        f = moments[0] + moments[1] * rng.standard_normal((chains * draws, len(moments[0])))
+        observation = self.factory.observation
+        y = responses_given(
+            observation, f, {name: posterior[name][0, 0] for name in observation.parameters}, rng
+        )
+        if self.data.transform is not None and not observation.labels:
+            f, y = self.data.transform.restore_y(f), self.data.transform.restore_y(y)
+        return f, y
+
     def _class_probability(
         self, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
     ) -> np.ndarray:
         """Probability of the positive class at each draw and row, (S, n)."""
         if self._likelihood_overridden():
             return y == 1.0
+        return self.factory.observation.probability(f, **self._parameters(rows, posterior, len(f)))
+
+    def _mean(
+        self, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+    ) -> np.ndarray:
+        """Mean of a real response at each row, (n,), from draws (S, n) on the user's scale."""
+        if self._likelihood_overridden():
+            return y.mean(axis=0)
+        observation = self.factory.observation
+        # Where y has mean f, nothing else is looked at. Otherwise y is on its own scale, as counts are.
+        if type(observation).mean is Likelihood.mean:
+            return f.mean(axis=0)
+        return observation.mean(f, **self._parameters(rows, posterior, len(f))).mean(axis=0)
+
+    def _parameters(
+        self, rows: MultiTaskData, posterior: dict[str, np.ndarray], n_draws: int
+    ) -> dict[str, np.ndarray]:
+        """Draws of the likelihood's parameters, (S, n), or (S, 1) where all rows have the same."""
         parameters = {}
         for name in self.factory.observation.parameters:
-            draws = posterior[name].reshape(len(f), -1)
-            parameters[name] = draws if draws.shape[1] == 1 else draws[:, rows.task]
-        return self.factory.observation.probability(f, **parameters)
+            if name in posterior:  # a field of the model that is a number does not stand there
+                draws = posterior[name].reshape(n_draws, -1)
+                parameters[name] = draws if draws.shape[1] == 1 else draws[:, rows.task]
+        return parameters
 
     def _likelihood_overridden(self) -> bool:
         # A user's own likelihood term need not have mean f, or the class probability of `observation`.
@@ -274,6 +319,32 @@ class Fit:
         variable = (("chain", "draw", "obs"), values.reshape(sizes["chain"], sizes["draw"], -1))
         self.idata["log_likelihood"] = xr.Dataset({"y": variable}, coords=coords)
         return self.idata
+
+    def coefficients(
+        self, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+    ) -> xr.Dataset:
+        """Coefficients that vary over t, or over tasks, of a :class:`zoo.VaryingCoefficientGP`, on the user's scale.
+
+        Parameters
+        ----------
+        t : (n, P) array_like or DataFrame, optional
+            Places, times: a grid of :func:`zoo.plots.grid`, say. Left out: the distinct ones of the data.
+        task : str or sequence of str, optional
+            Tasks, where coefficients vary over them: one for all places, or one a place. Left out, where the data have
+            no t: all.
+        ci_prob : float
+            Probability of the central interval.
+        random_seed : int, optional
+            For fits whose hyper-parameters are draws.
+
+        Returns
+        -------
+        xarray.Dataset
+            ``mean``, ``sd``, ``lower``, ``upper`` (feature, place): what y, or the latent function of another response
+            than a real one, gains by one unit of the feature; of "intercept" its value for average features. Along
+            ``place`` the columns of t by their names, and ``task``.
+        """
+        return self.factory.coefficients(self, t, task, ci_prob, random_seed)
 
     # ---------------------------------------------------------------- new tasks, learned kernel
 

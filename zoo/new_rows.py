@@ -28,7 +28,10 @@ def read_rows(
             raise ValueError("X has other feature_names than the fitted data. Use the same features.")
         labels = [X.task_names[code] for code in X.task]
         features = _as_fitted(X.original_X(), data)
-        return labels, features, X.t if t is None else np.asarray(t, dtype=np.float64)
+        if t is None and X.t is not None:
+            t = pd.DataFrame(X.t, columns=list(X.t_names or ()))
+        return labels, features, _task_variable(t, X.n_rows, data)
+    frame = X
     if isinstance(X, pd.DataFrame):
         columns = {str(c) for c in X.columns}
         missing = [name for name in data.feature_names if name not in columns]
@@ -40,12 +43,55 @@ def read_rows(
     n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
         raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
-    if (t is None) != (data.t is None):
-        raise ValueError("t must be given exactly where the fitted data have a continuous task variable.")
-    t_values = None if t is None else finite_matrix(np.reshape(t, (n_rows, -1)), "t", None)
+    if (
+        t is None
+        and data.t_names is not None
+        and isinstance(frame, pd.DataFrame)
+        and set(data.t_names) <= columns
+    ):
+        t = frame
+    t_values = _task_variable(t, n_rows, data)
     if task is None and new_task:
         task = "new task"
     return _task_labels(task, n_rows, data.task_names), features, t_values
+
+
+def _task_variable(t: Any, n_rows: int, data: MultiTaskData) -> np.ndarray | None:
+    """The continuous task variable of new rows, its columns as those of ``data``; None where these have none."""
+    if data.t_names is None:
+        if t is not None:
+            raise ValueError("t is given, but the fitted data have no continuous task variable. Leave t out.")
+        return None
+    known = ", ".join(map(repr, data.t_names))
+    if t is None:
+        raise ValueError(
+            f"t is missing: the fitted data have a continuous task variable. Give t with the column(s) {known}, "
+            "or a DataFrame X that holds them."
+        )
+    if isinstance(t, pd.DataFrame):
+        t = t.rename(columns=str)
+        absent = [name for name in data.t_names if name not in t.columns]
+        if not absent:
+            t = t[list(data.t_names)]
+        # Names that nobody gave ("t0") say nothing about columns: then their order does.
+        elif t.shape[1] != len(data.t_names) or not (_made(data.t_names) or _made(tuple(t.columns))):
+            raise ValueError(
+                f"t has no column {absent[0]!r}; the fitted data have t with the column(s) {known}. Add it."
+            )
+    elif np.ndim(t) < 2:
+        # One number a row, or the one place of a single row.
+        t = np.asarray(t).reshape((1, -1) if n_rows == 1 else (-1, 1))
+    if np.shape(t) != (n_rows, len(data.t_names)):
+        raise ValueError(
+            f"t has shape {np.shape(t)}, and {(n_rows, len(data.t_names))} is needed: a row of X each, "
+            f"with the column(s) {known}."
+        )
+    return finite_matrix(t, "t", data.t_names)
+
+
+def _made(names: tuple[str, ...]) -> bool:
+    """Whether the names are those that columns of t without names get."""
+    return names == tuple(f"t{i}" for i in range(len(names)))
 
 
 def _as_fitted(features: np.ndarray | csr_matrix, data: MultiTaskData) -> np.ndarray | csr_matrix:

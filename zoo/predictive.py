@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -14,8 +15,9 @@ from zoo.data import MultiTaskData
 
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
+    from zoo.likelihoods.base import Likelihood
 
-__all__ = ["pointwise_log_likelihood", "predictive_draws"]
+__all__ = ["pointwise_log_likelihood", "predictive_draws", "responses_given"]
 
 _VALUES_PER_BLOCK = 20_000_000
 
@@ -71,6 +73,23 @@ def pointwise_log_likelihood(
     for s in range(n_draws):
         result[s] = function(*(flat[name][s] for name in inputs))
     return result
+
+
+def responses_given(
+    observation: Likelihood, f: np.ndarray, parameters: dict[str, np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """A response for every draw of f (S, n), by the likelihood's own law with these parameters."""
+    flat, y = f.ravel(), np.empty(f.size)
+    for start in range(0, f.size, _VALUES_PER_BLOCK):
+        block = slice(start, start + _VALUES_PER_BLOCK)
+        size = len(flat[block])
+        with pm.Model(coords={"obs": np.arange(size)}, model=None):
+            term = observation.term(pt.constant(flat[block]), np.ones(size), **parameters)
+        draw = pm.pytensorf.compile(
+            [], term, mode=Mode("py", "fast_compile"), random_seed=int(rng.integers(2**31))
+        )
+        y[block] = draw()
+    return y.reshape(f.shape)
 
 
 def _compile(

@@ -18,6 +18,10 @@ FACTORIES = {
     "NIWGaussianProcess": "zoo.models.niw_gp",
     "MultiLaplaceGP": "zoo.models.multi_laplace",
     "MultiTaskKernelMachine": "zoo.models.multitask_kernel",
+    "KernelLocalSmoothing": "zoo.models.local_smoothing",
+    "VaryingCoefficientGP": "zoo.models.varying_coefficient",
+    "NonisotropicVaryingCoefficients": "zoo.models.varying_baselines",
+    "PooledGP": "zoo.models.varying_baselines",
     "IndependentTasks": "zoo.models.baselines",
     "PooledTasks": "zoo.models.baselines",
 }

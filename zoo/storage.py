@@ -43,8 +43,7 @@ def to_datatree(
 
     coords = {k: list(v) for k, v in factory.coords(prepared).items()}
     if not isinstance(posterior, xr.Dataset):
-        model, _ = factory.assemble(prepared, y)
-        dims = {**factory.extra_dims, **model.named_vars_to_dims}
+        dims = factory.variable_dims(prepared, y)
         posterior = _dataset(posterior, {name: dims.get(name, ()) for name in posterior}, coords)
     if not isinstance(stats, xr.Dataset):
         stats = _dataset(stats, {name: () for name in stats}, {})
@@ -54,6 +53,7 @@ def to_datatree(
         constant["row"] = ("obs", data.row)
     if data.t is not None:
         constant["t"] = (("obs", "t_column"), data.t)
+        constant["t_column"] = ("t_column", list(data.t_names or ()))
     if data.weight is not None:
         constant["weight"] = ("obs", data.weight)
     attrs = {
@@ -208,6 +208,13 @@ def _json_attribute(tree: xr.DataTree, name: str, source: Path) -> Any:
         raise ValueError(f"path {str(source)!r} has a damaged {name}. Fit the model again.") from None
 
 
+def _t_names(constant: Any) -> tuple[str, ...] | None:
+    """Names of the columns of t; None for a file that was written before they had names."""
+    if "t" not in constant or "t_column" not in constant.coords:
+        return None
+    return names([str(v) for v in constant["t_column"].to_numpy()], "t_column")
+
+
 def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTaskData:
     constant = tree["constant_data"]
     inputs = _inputs_from_variables(constant)
@@ -224,6 +231,7 @@ def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTas
         task_names=names([str(v) for v in constant["task"].to_numpy()], "task"),
         feature_names=names([str(v) for v in constant["feature"].to_numpy()], "feature"),
         t=constant["t"].to_numpy() if "t" in constant else None,
+        t_names=_t_names(constant),
         weight=constant["weight"].to_numpy() if "weight" in constant else None,
     )
     return replace(data, transform=transform)

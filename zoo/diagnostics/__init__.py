@@ -1,4 +1,4 @@
-"""Numbers about a fit: scores of its predictions, leave-one-out estimates, scalars to follow along the chains."""
+"""Numbers about a fit: scores of predictions, leave-one-out estimates, scalars along the chains, variograms."""
 
 from zoo.diagnostics.leave_one_out import loo
 from zoo.diagnostics.scalars import scalar_summaries
@@ -11,6 +11,7 @@ from zoo.diagnostics.scores import (
     log_loss,
     negative_log_predictive_density,
 )
+from zoo.diagnostics.variogram import variogram
 
 __all__ = [
     "ExplainedVariance",
@@ -22,4 +23,5 @@ __all__ = [
     "loo",
     "negative_log_predictive_density",
     "scalar_summaries",
+    "variogram",
 ]

@@ -4,8 +4,9 @@
 ``LMC`` are covariances on (x, task); ``TaskKernel`` is the base of your own. ``kernel_matrix`` and ``kernel_diagonal``
 evaluate a covariance at dense or sparse inputs; ``describe`` and ``restore`` turn one into nested tuples and back,
 ``kernel_parameters`` and ``with_parameters`` list and replace what may be learned; ``TaskGraph`` says which tasks are
-related, ``pca_metric`` estimates a metric of the features; ``Basis`` holds the features that
-its matrix at the data makes; ``LearnedKernel`` is the kernel that a fit learned, for ``pm.gp`` and for scikit-learn.
+related, ``TaskTree`` names the nodes of a hierarchy, ``pca_metric`` estimates a metric of the features; ``Basis``
+holds the features that its matrix at the data makes; ``LearnedKernel`` is the kernel that a fit learned, for ``pm.gp``
+and for scikit-learn.
 """
 
 from zoo.kernels.basis import MAX_INPUTS, Basis
@@ -24,6 +25,7 @@ from zoo.kernels.task_graph import TaskGraph
 from zoo.kernels.task_kernel import TaskKernel
 from zoo.kernels.task_metric import pca_metric
 from zoo.kernels.task_precision import TaskPrecision
+from zoo.kernels.task_tree import TaskTree
 from zoo.kernels.tree import Tree
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "TaskGraph",
     "TaskKernel",
     "TaskPrecision",
+    "TaskTree",
     "Tree",
     "describe",
     "from_word",

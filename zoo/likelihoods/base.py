@@ -11,7 +11,7 @@ import numpy as np
 from zoo.data import MultiTaskData
 from zoo.inference.augmentation import Augmentation
 
-__all__ = ["Likelihood", "encode_labels", "label_values", "learned_value"]
+__all__ = ["Likelihood", "encode_counts", "encode_labels", "label_values", "learned_value"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,10 @@ class Likelihood(ABC):
         the data have weights.
         """
 
+    def information(self, f: Any, **parameters: Any) -> Any:
+        """Expected information of f, a PyTensor graph, where minus the second derivative may be negative; else None."""
+        return None
+
     def augmentation(self) -> Augmentation | None:
         """The augmentation that makes the likelihood Gaussian in f, or None if it has none."""
         return None
@@ -51,6 +55,13 @@ class Likelihood(ABC):
         ``parameters`` holds draws (S, n) of the variables in ``self.parameters``.
         """
         raise TypeError(f"{type(self).__name__} is for real responses. It has no class probability.")
+
+    def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
+        """Mean of y at draws ``f`` (S, n), on the scale of the model; here f itself. Not for labels.
+
+        ``parameters`` holds draws (S, n) or (S, 1) of the variables in ``self.parameters``.
+        """
+        return f
 
 
 def label_values(y: np.ndarray) -> tuple[float, float]:
@@ -71,6 +82,25 @@ def encode_labels(data: MultiTaskData) -> np.ndarray:
         )
     data.warn_about_single_class_tasks()
     return np.where(data.y == positive, 1.0, -1.0)
+
+
+def encode_counts(data: MultiTaskData) -> np.ndarray:
+    """Counts as they are; raises on a negative, a fraction, or data whose y was standardized."""
+    transform = data.transform
+    if transform is not None and (transform.y_scale != 1.0 or transform.y_mean != 0.0):
+        raise ValueError(
+            "y holds counts and must not be standardized: they would be no counts any more. "
+            "Use data.standardize(y=False)."
+        )
+    bad = (data.y < 0.0) | (data.y != np.floor(data.y))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        where = f"row {row} (task {data.task_names[data.task[row]]!r})"
+        raise ValueError(
+            f"y is {data.y[row]:g} in {where}, but counts are whole numbers of 0 or more. "
+            "Correct y, or choose a likelihood for real responses."
+        )
+    return data.y
 
 
 def learned_value(field: float | None, given: Any, name: str) -> Any:

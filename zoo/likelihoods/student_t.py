@@ -27,6 +27,11 @@ class StudentT(Likelihood):
         """Y as it is."""
         return data.y
 
+    def information(self, f: Any, **parameters: Any) -> Any:
+        r"""Expected information :math:`(\nu + 1) / ((\nu + 3) \sigma^2)`: the log density is not concave."""
+        degrees = parameters["degrees"]
+        return (degrees + 1.0) / ((degrees + 3.0) * parameters["noise"] ** 2)
+
     def term(self, f: Any, y: Any, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
         return pm.StudentT(

@@ -76,6 +76,7 @@ def kernel_rows(
             task_names=names,
             feature_names=tuple(n for n, used in zip(part.feature_names, varies, strict=True) if used),
             t=part.t,
+            t_names=part.t_names,
             transform=part.transform,
             centre=centre,
             scale=scale,

@@ -37,6 +37,8 @@ class Hyper(NamedTuple):
     value: Any
     kind: str = "positive"
     """"positive", "unit" for (0, 1), "real", or "covariance"."""
+    dims: tuple[str, ...] | None = None
+    """Its dims in the model, of which the factory gives the coords; left out: dims of its own, counted."""
 
 
 def scaled_covariance(root: Any) -> Any:
@@ -155,9 +157,10 @@ class Coordinates:
                 root = InverseWishartCholesky(f"_{name}_chol", D + 2.0, scale_chol=np.eye(D))
                 result[name] = scaled_covariance(root)
                 continue
-            dims = tuple(f"{name}_{i}" for i in range(len(shape)))
-            for dim, n in zip(dims, shape, strict=True):
-                model.add_coord(dim, np.arange(n))
+            dims = hyper.dims or tuple(f"{name}_{i}" for i in range(len(shape)))
+            if hyper.dims is None:
+                for dim, n in zip(dims, shape, strict=True):
+                    model.add_coord(dim, np.arange(n))
             if hyper.kind == "unit":
                 variable = pm.Uniform(name, 0.0, 1.0, dims=dims)
             elif hyper.kind == "real":

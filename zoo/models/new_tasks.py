@@ -60,6 +60,7 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
         task_names=tuple(position),
         feature_names=fit.data.feature_names,
         t=t,
+        t_names=fit.data.t_names,
         transform=transform,
     )
 

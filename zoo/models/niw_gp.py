@@ -152,6 +152,7 @@ class NIWGaussianProcess(NIWBase):
             task_names=data.task_names,
             feature_names=(*(f"input {i}" for i in range(n)), "residual"),
             t=data.t,
+            t_names=data.t_names,
             transform=data.transform,
             basis=basis,
         )

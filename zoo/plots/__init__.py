@@ -2,16 +2,23 @@
 
 Each function returns a matplotlib Figure and shows nothing by itself. With ``ax`` it draws into a panel of yours.
 Figures are pyplot's: ``plt.show()`` shows them, and in a notebook a semicolon after the call avoids a second copy.
+``grid`` makes the places of a map.
 """
 
+from zoo.plots.coefficients import coefficient_curve, coefficient_map
 from zoo.plots.correlation import task_correlation
 from zoo.plots.forest import coefficient_forest
+from zoo.plots.places import grid
 from zoo.plots.predictions import predicted_vs_observed
 from zoo.plots.relevance import relevance_bars, relevance_map, relevance_path
 from zoo.plots.traces import objective_trace, trace_rank
+from zoo.plots.variograms import variogram
 
 __all__ = [
+    "coefficient_curve",
     "coefficient_forest",
+    "coefficient_map",
+    "grid",
     "objective_trace",
     "predicted_vs_observed",
     "relevance_bars",
@@ -19,4 +26,5 @@ __all__ = [
     "relevance_path",
     "task_correlation",
     "trace_rank",
+    "variogram",
 ]

@@ -1,0 +1,267 @@
+r"""Functions that are sums of fixed features with independent normal weights, and responses of any kind.
+
+.. math:: f = \Phi w, \quad w_j \sim N(0, v_j)
+
+Only the variances v depend on hyper-parameters, so the features need no second pass: for Gaussian noise the sums
+:math:`\Phi'\Phi` and :math:`\Phi'y` say all, and are taken over rows in blocks. With :math:`P = \Phi'W\Phi + V^{-1}`
+and :math:`\hat w` the mode,
+
+.. math::
+
+    \log q(y) = \log p(y|\Phi\hat w) - \tfrac12 \hat w'V^{-1}\hat w - \tfrac12 \log|I + V^{1/2}\Phi'W\Phi V^{1/2}|,
+    \quad \frac{\partial \log q}{\partial \log v_j} = \tfrac12 \Big(\frac{\hat w_j^2 + (P^{-1})_{jj}}{v_j} - 1\Big)
+        + \frac{(P^{-1} \Phi's)_j \hat w_j}{v_j}
+
+with s as in :mod:`zoo.inference.latent_gaussian`, of which this is the view in weights. Where the information W of a
+row is one number (Gaussian and Student-t noise) s is 0 and :math:`\Phi'W\Phi` is a multiple of the sums; elsewhere
+every step of Newton's method passes over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, lapack, solve_triangular
+
+from zoo.inference.latent_gaussian import Density, Responses
+
+__all__ = ["BasisEvidence", "BasisMode", "BasisRegression", "Gram", "basis_evidence"]
+
+# Numbers of a block of features, and of all that are kept in memory where they are passed over again.
+_BLOCK, _KEPT = 8_000_000, 120_000_000
+_MAX_NEWTON, _HALVINGS = 200, 30
+# Of the decrement of Newton's method, the square of the distance to the mode in posterior standard deviations.
+_TOLERANCE = 1e-14
+
+
+class Gram(NamedTuple):
+    """Sums over rows: of products of features (p, p), of features times responses (p,), of squares; how many rows."""
+
+    G: np.ndarray
+    h: np.ndarray
+    yy: float
+    n: int
+
+    def __add__(self, other: Any) -> Gram:
+        return Gram(self.G + other.G, self.h + other.h, self.yy + other.yy, self.n + other.n)
+
+
+class BasisRegression:
+    """Rows with their features, in blocks.
+
+    Parameters
+    ----------
+    features : callable
+        ``features(rows)``, the features (k, p) of a slice of rows.
+    n_rows, n_weights : int
+    responses : Responses
+    """
+
+    def __init__(
+        self, features: Callable[[slice], np.ndarray], n_rows: int, n_weights: int, responses: Responses
+    ):
+        self.n_rows, self.n_weights, self.responses = n_rows, n_weights, responses
+        self._features = features
+        self._kept: dict[int, np.ndarray] = {}
+        self.constant_information = bool(responses.constant_information)  # type: ignore[attr-defined]
+        self._gram: np.ndarray | None = None
+
+    def blocks(self, keep: bool = True) -> Iterator[tuple[slice, np.ndarray]]:
+        """Slices of rows and their features, computed again each time where there are too many to keep."""
+        step = max(1, _BLOCK // self.n_weights)
+        keep = keep and self.n_rows * self.n_weights <= _KEPT
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, min(start + step, self.n_rows))
+            block = self._kept.get(start)
+            if block is None:
+                block = self._features(rows)
+                if keep:
+                    self._kept[start] = block
+            yield rows, block
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        """The function ``Phi w`` at every row."""
+        f = np.empty(self.n_rows)
+        for rows, block in self.blocks():
+            f[rows] = block @ w
+        return f
+
+    def transposed(self, b: np.ndarray) -> np.ndarray:
+        """The sums ``Phi' b``."""
+        total = np.zeros(self.n_weights)
+        for rows, block in self.blocks():
+            total += block.T @ b[rows]
+        return total
+
+    def gram(self, W: np.ndarray) -> np.ndarray:
+        """The sums ``Phi' W Phi``; for constant information from those of the first pass."""
+        if not self.constant_information:
+            return self._sums(np.sqrt(W))
+        if self._gram is None:
+            self._gram = self._sums(np.ones(self.n_rows))
+        return W[0] * self._gram
+
+    def _sums(self, root: np.ndarray) -> np.ndarray:
+        total = np.zeros((self.n_weights, self.n_weights), order="F")
+        for rows, block in self.blocks():
+            scaled = block * root[rows, None]
+            total += scaled.T @ scaled
+        return total
+
+    def variance(self, half: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Posterior variance of f at every row, with ``half`` the map of features to a root of their covariance."""
+        result = np.empty(self.n_rows)
+        for rows, block in self.blocks():
+            result[rows] = np.sum(half(block.T) ** 2, axis=0)
+        return result
+
+
+class BasisMode(NamedTuple):
+    """The mode w (p,); the lower factor of ``I + V^{1/2} Phi'W Phi V^{1/2}``; and the roots of the prior variances."""
+
+    w: np.ndarray
+    factor: np.ndarray
+    root: np.ndarray
+    f: np.ndarray | None
+    density: Density | None
+    converged: bool
+
+    def half(self, columns: np.ndarray) -> np.ndarray:
+        """For features (p, m): a matrix whose columns' squares are the posterior variances of their functions."""
+        return np.asarray(
+            solve_triangular(self.factor, self.root[:, None] * columns, lower=True, check_finite=False)
+        )
+
+    def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draws of the weights, (n, p)."""
+        white = rng.standard_normal((len(self.w), n))
+        spread = solve_triangular(
+            self.factor, white, lower=True, trans=1, check_finite=False, overwrite_b=True
+        )
+        return self.w + (self.root[:, None] * spread).T
+
+
+class BasisEvidence(NamedTuple):
+    """Log evidence; its derivatives in the logarithms of the variances (p,) and in the parameters of the responses."""
+
+    value: float
+    variance_slopes: np.ndarray
+    parameter_slopes: np.ndarray
+    mode: BasisMode
+
+
+def gaussian_evidence(gram: Gram, log_variances: np.ndarray, log_noise: float) -> BasisEvidence:
+    """The exact evidence of Gaussian noise from the sums alone; the parameter's slope is that in log sigma."""
+    root, variance = np.exp(0.5 * log_variances), np.exp(2.0 * log_noise)
+    factor = _factor(gram.G, root, 1.0 / variance)
+    h = root * gram.h / variance
+    white = cho_solve((factor, True), h, check_finite=False)
+    w = root * white
+    fitted = float(w @ gram.h)
+    value = -0.5 * (gram.yy - fitted) / variance - np.sum(np.log(np.diag(factor)))
+    value -= gram.n * (log_noise + 0.5 * np.log(2.0 * np.pi))
+    shrunk = _inverse_diagonal(factor)
+    slopes = 0.5 * (white**2 + shrunk - 1.0)
+    # Residual sum of squares: |y - Phi w|^2 with G w = (h - V^-1 w s^2).
+    residual = gram.yy - fitted - variance * float(white @ white)
+    noise = residual / variance - gram.n + (len(w) - float(np.sum(shrunk)))
+    return BasisEvidence(
+        float(value), slopes, np.array([noise]), BasisMode(w, factor, root, None, None, True)
+    )
+
+
+def basis_evidence(
+    rows: BasisRegression, log_variances: np.ndarray, parameters: np.ndarray, start: np.ndarray | None = None
+) -> BasisEvidence:
+    """Laplace's evidence with its derivatives.
+
+    Parameters
+    ----------
+    log_variances : (p,) array
+        Logarithms of the prior variances of the weights.
+    parameters : array
+        Those of the responses.
+    start : (p,) array, optional
+        Weights to start from, where these are better than 0.
+    """
+    mode = _find_mode(rows, np.exp(0.5 * log_variances), parameters, start)
+    density, white = mode.density, mode.w / mode.root
+    assert density is not None and mode.f is not None
+    value = density.value - 0.5 * float(white @ white) - float(np.sum(np.log(np.diag(mode.factor))))
+    shrunk = _inverse_diagonal(mode.factor)
+    slopes = 0.5 * (white**2 + shrunk - 1.0)
+    if rows.constant_information:
+        # Only the sum of the variances counts then, and W times it is the number of weights that the data determine.
+        determined = len(white) - float(np.sum(shrunk))
+        variance = np.full(rows.n_rows, determined / float(np.sum(density.information)))
+    else:
+        variance = rows.variance(mode.half)
+    moved = None
+    if np.any(density.information_slope):
+        s = rows.transposed(-0.5 * variance * density.information_slope)
+        moved = cho_solve((mode.factor, True), mode.root * s, check_finite=False)
+        slopes = slopes + moved * white
+    inner = []
+    for explicit, slope, information in rows.responses.parameter_slopes(mode.f, parameters):
+        total = explicit - 0.5 * float(variance @ information)
+        if moved is not None:
+            total += float((mode.root * moved) @ rows.transposed(slope))
+        inner.append(total)
+    return BasisEvidence(value, slopes, np.array(inner), mode)
+
+
+def _find_mode(
+    rows: BasisRegression, root: np.ndarray, parameters: np.ndarray, start: np.ndarray | None
+) -> BasisMode:
+    """Newton's method in whitened weights, halving steps that do not climb."""
+    white, f = np.zeros(len(root)), np.zeros(rows.n_rows)
+    density = rows.responses.density(f, parameters)
+    value = density.value
+    if start is not None:
+        white_start, f_start = start / root, rows.times(start)
+        there = rows.responses.density(f_start, parameters)
+        value_there = there.value - 0.5 * float(white_start @ white_start)
+        if value_there > value:  # not where counts of exp(f) overflow
+            white, f, density, value = white_start, f_start, there, value_there
+    converged, factor = False, None
+    for _ in range(_MAX_NEWTON):
+        if factor is None or not rows.constant_information:
+            factor = _factor(rows.gram(density.information), root, 1.0)
+        gradient = root * rows.transposed(density.slope) - white
+        step = cho_solve((factor, True), gradient, check_finite=False)
+        if float(gradient @ step) <= _TOLERANCE * max(1.0, abs(value)):
+            converged = True
+            break
+        f_step, size = rows.times(root * step), 1.0
+        for _ in range(_HALVINGS):
+            new = rows.responses.density(f + size * f_step, parameters)
+            new_white = white + size * step
+            new_value = new.value - 0.5 * float(new_white @ new_white)
+            if new_value >= value:
+                break
+            size /= 2.0
+        else:
+            converged = float(gradient @ step) <= 1e-6 * max(1.0, abs(value))
+            break
+        white, f, density, value = new_white, f + size * f_step, new, new_value
+    assert factor is not None
+    return BasisMode(root * white, factor, root, f, density, converged)
+
+
+def _factor(G: np.ndarray, root: np.ndarray, scale: float) -> np.ndarray:
+    """Lower factor of ``I + scale V^{1/2} G V^{1/2}``."""
+    B = np.asfortranarray(G * (scale * root[:, None]))
+    B *= root
+    B[np.diag_indices_from(B)] += 1.0
+    factor, info = lapack.dpotrf(B, lower=1, clean=1, overwrite_a=1)
+    if info != 0 or not np.all(np.isfinite(np.diag(factor))):
+        raise np.linalg.LinAlgError("the precision of the weights has no Cholesky factor")
+    return np.asarray(factor)
+
+
+def _inverse_diagonal(factor: np.ndarray) -> np.ndarray:
+    """The diagonal of the inverse of ``L L'``: sums of squares of the columns of the inverse of L."""
+    inverse = lapack.dtrtri(factor, lower=1)[0]
+    return np.asarray(np.einsum("ij,ij->j", inverse, inverse))

@@ -1,0 +1,109 @@
+"""Log densities of responses with their derivatives in f, for modes and Laplace's evidence, by PyTensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
+from pytensor.gradient import grad
+from pytensor.graph.replace import clone_replace
+
+from zoo.inference.latent_gaussian import Density
+from zoo.likelihoods.base import Likelihood
+
+__all__ = ["DifferentiatedResponses"]
+
+
+class DifferentiatedResponses:
+    """Responses with the density of a likelihood.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Its ``term`` gives the log density, its ``information`` the expected information where that serves.
+    y : (n,) array
+        Coded responses.
+    fixed : dict
+        Parameters of the likelihood that are numbers, by name. The others are learned: positive, and handed over as
+        logarithms in the order of ``learned``.
+    """
+
+    def __init__(self, likelihood: Likelihood, y: np.ndarray, fixed: dict[str, float] | None = None):
+        self.y, self.fixed = y, dict(fixed or {})
+        self.learned = tuple(name for name in likelihood.parameters if name not in self.fixed)
+        self._likelihood = likelihood
+        self._density, self._slopes = self._compile()
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def constant_information(self) -> bool:
+        """Whether the information of every row is the same number, whatever f."""
+        f = np.linspace(-1.0, 1.0, len(self.y))
+        W = self._density(f, *np.zeros(len(self.learned)))[2]
+        return bool(np.ptp(W) == 0.0 and not np.any(self._density(f, *np.zeros(len(self.learned)))[3]))
+
+    def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
+        """See :class:`zoo.inference.latent_gaussian.Responses`."""
+        value, slope, information, information_slope = self._density(f, *parameters)
+        return Density(float(value), slope, information, information_slope)
+
+    def parameter_slopes(
+        self, f: np.ndarray, parameters: np.ndarray
+    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """See :class:`zoo.inference.latent_gaussian.Responses`."""
+        if not self.learned:
+            return []
+        flat = self._slopes(f, *parameters)
+        return [(float(flat[i]), flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)]
+
+    def _compile(self) -> tuple[Any, Any]:
+        f = pt.dvector("f")
+        logs = [pt.dscalar(f"log_{name}") for name in self.learned]
+        # PyTensor would hold a number such as 0.5 in single precision, and take its logarithm there.
+        values = {
+            **{name: pt.constant(value, dtype="float64") for name, value in self.fixed.items()},
+            **{name: pt.exp(log) for name, log in zip(self.learned, logs, strict=True)},
+        }
+        with pm.Model(coords={"obs": np.arange(len(self.y))}, model=None) as model:
+            term = self._likelihood.term(f, pm.Data("y_observed", self.y, dims="obs"), **values)
+        rows = pm.logp(term, model.rvs_to_values[model["y"]])
+        total = pt.sum(rows)
+        slope = _gradient(total, f)
+        information = self._likelihood.information(f, **values)
+        if information is None:
+            information = -_gradient(pt.sum(slope), f)
+        information = information + pt.zeros_like(f)
+        outputs = [total, slope, information, _gradient(pt.sum(information), f)]
+        inner = [
+            part
+            for log in logs
+            for part in (_gradient(total, log), _gradient_of_rows(slope, f, log), _gradient_of_rows(information, f,
+            log))
+        ]  # fmt: skip
+        mode = Mode("py", "fast_compile")
+        inputs = [f, *logs]
+        density = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
+        return density, pytensor.function(
+            inputs, inner, mode=mode, on_unused_input="ignore"
+        ) if logs else None
+
+
+def _gradient(cost: Any, wrt: Any) -> Any:
+    return grad(cost, wrt, disconnected_inputs="ignore", return_disconnected="zero")
+
+
+def _gradient_of_rows(rows: Any, f: Any, scalar: Any) -> Any:
+    """Derivatives (n,) of the entries of a vector, entry by entry functions of f, in a scalar."""
+    weights = pt.ones_like(f).type("weights")
+    # The derivative of the weighted sum is linear in the weights: its gradient in them is what is asked for.
+    pulled = grad(pt.sum(weights * rows), scalar, disconnected_inputs="ignore", return_disconnected="zero")
+    back = grad(pulled, weights, disconnected_inputs="ignore", return_disconnected="zero")
+    return clone_replace(back, {weights: pt.ones_like(f)}) + pt.zeros_like(f)

@@ -1,0 +1,426 @@
+"""Kernel-local smoothing of coefficients that vary with place or time (Fan & Zhang 2008)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from scipy.linalg import solve_triangular
+
+from zoo.checks import finite_matrix, one_of, positive, whole_number
+from zoo.data import MultiTaskData
+from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
+from zoo.fit import Fit
+from zoo.inference.local_windows import KERNELS
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.logistic import Logistic
+from zoo.model_data import ModelData
+from zoo.models.local_rows import Choice, KnownRows, LocalRows, require_places
+from zoo.ops.ard_conditional import ARDConditional
+
+__all__ = ["KernelLocalSmoothing", "LocalCoefficients", "coefficients_at"]
+
+# Numbers that a PyMC model of all pairs of rows and places, and the draws of method "exact", may hold.
+_MOST_IN_PAIRS, _MOST_IN_DRAWS = 50_000_000, 250_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelLocalSmoothing(ModelFactory):
+    r"""A regression at every place, fitted to the rows nearby: a varying-coefficient model without a joint prior.
+
+    At each place :math:`t_0` the coefficients minimise, with :math:`k_h(d) = k(|d| / h)` and k(0) = 1,
+
+    .. math::
+
+        \sum_n k_h(t_n - t_0) (y_n - x_n' w)^2 + \lambda |w|^2
+
+    or, for labels, :math:`\sum_n k_h(t_n - t_0) \log(1 + e^{-y_n x_n' w}) + \frac{\lambda}{2} |w|^2`. This is the mode
+    of a composite local likelihood: ``coefficients`` (feature, place), one column for each distinct t of the data,
+    have the prior :math:`N(0, \sigma^2 / \lambda)` (labels: :math:`N(0, 1 / \lambda)`), and each place sees the log
+    likelihood of every row, weighted by the kernel. That of a row at its own place is the variable ``y``; those at
+    other places are a potential, which prior simulation leaves out. Rows count at many places, so the model is no
+    joint law of the data: draws of ``coefficients`` say how far the rows in the window fix them, independently for
+    each place. For labels method "map" predicts at the mode alone, and draws of f at new places are those of Laplace's
+    approximation there.
+
+    New places are fitted from the rows of the data, as their own places are. Where no row lies within a bandwidth of
+    a new place (Gaussian kernel: three bandwidths), the window is widened: its bandwidth becomes that at which the
+    nearest max(2 M, 50) rows, of M features, have at least half the weight of a row at the place itself.
+
+    The distance is Euclidean between t with each column at standard deviation 1 over the data. All coefficients are
+    penalised, the intercept too: standardize the data first. Tasks play no part beside t.
+
+    Parameters
+    ----------
+    response : {"normal", "bernoulli_logit"}
+        Real responses or labels (-1/+1, 0/1 or bool).
+    bandwidth : float or "cv"
+        h, in standard deviations of t.
+    lam : float or "cv"
+        :math:`\lambda > 0`.
+    kernel : {"epanechnikov", "gaussian"}
+        :math:`\max(0, 1 - u^2)` or :math:`e^{-u^2 / 2}`.
+    degree : {0, 1}
+        0 fits constants in the window, as above. 1 fits linear functions of t (Fan & Zhang's own): each feature comes
+        once more for each column of t, multiplied by :math:`(t_n - t_0) / h`, and the coefficients of these,
+        ``slopes`` (t_column, feature, place), are penalised alike.
+    intercept : bool
+        Add a feature that is 1, unless one is constant already.
+    instance_kernel : {"linear", "matern"}
+        Features are the inputs, or a Nystroem map of a Matern 5/2 kernel on the inputs.
+    n_basis : int
+        Rows, drawn at random, that the Nystroem map is made of at most.
+    lengthscale : float or "median"
+        Of the Matern kernel; by default the median distance of (at most 1000) rows.
+    noise : float or "residual"
+        :math:`\sigma`, for predictive and posterior standard deviations; by default from leave-one-out residuals (of
+        ``cv_max_rows`` rows at most).
+    bandwidth_grid, lam_grid : sequence of float
+        Among these "cv" chooses the pair of smallest held-out squared error, or log loss for labels.
+    cv_folds, cv_max_rows : int
+        Folds, and rows that are predicted at most, each from all rows of the other folds.
+    seed : int
+        Of folds and of the rows of the Nystroem map.
+
+    Notes
+    -----
+    Time grows with the number of places times rows in the window times squared features. The PyMC model itself holds
+    each row at each place in whose window it lies: build it, or run NUTS, for small data alone.
+
+    References
+    ----------
+    Fan, J. and Zhang, W. (2008). Statistical methods with varying coefficient models. Statistics and Its Interface 1.
+    The penalty is that of Bussas, M., Sawade, C., Kuehn, N., Scheffer, T. and Landwehr, N. (2017), Varying-coefficient
+    models for geospatial transfer learning, Machine Learning 106, section 4, who give no formula for it.
+    """
+
+    paper: ClassVar[str] = "fan2008"
+    constraints: ClassVar[dict[str, str]] = {"bandwidth": "> 0", "lam": "> 0", "noise": "> 0"}
+    needs_t: ClassVar[bool] = True
+
+    response: str = "normal"
+    bandwidth: float | str = "cv"
+    lam: float | str = "cv"
+    kernel: str = "epanechnikov"
+    degree: int = 0
+    intercept: bool = True
+    instance_kernel: str = "linear"
+    n_basis: int = 200
+    lengthscale: float | str = "median"
+    noise: float | str = "residual"
+    bandwidth_grid: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+    lam_grid: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
+    cv_folds: int = 5
+    cv_max_rows: int = 2000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        one_of(self.response, ("normal", "bernoulli_logit"), "response")
+        one_of(self.kernel, KERNELS, "kernel")
+        one_of(self.degree, (0, 1), "degree")
+        one_of(self.instance_kernel, ("linear", "matern"), "instance_kernel")
+        words = {"bandwidth": "cv", "lam": "cv", "lengthscale": "median", "noise": "residual"}
+        for name, word in words.items():
+            value = getattr(self, name)
+            if isinstance(value, str):
+                one_of(value, (word,), name)
+            else:
+                positive(value, name)
+        for name in ("bandwidth_grid", "lam_grid"):
+            grid = tuple(getattr(self, name))
+            if not grid:
+                raise ValueError(f"{name} is empty. Give at least one number above 0.")
+            for value in grid:
+                positive(value, name)
+            object.__setattr__(self, name, tuple(float(v) for v in grid))
+        whole_number(self.n_basis, "n_basis")
+        whole_number(self.cv_folds, "cv_folds", 2)
+        whole_number(self.cv_max_rows, "cv_max_rows")
+        whole_number(self.seed, "seed", 0)
+
+    @property
+    def observation(self) -> Likelihood:
+        """Gaussian or logistic likelihood."""
+        return Gaussian() if self.response == "normal" else Logistic()
+
+    # ---------------------------------------------------------------- hooks
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; raises without t, and where a column of t is constant."""
+        y = super().validate(data)
+        require_places(data, type(self).__name__)
+        return y
+
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> LocalRows:
+        """The rows with their features and places."""
+        rows = KnownRows(self, data if known is None else known)
+        return LocalRows.of(data, rows, predicted=known is not None)
+
+    def coords(self, data: MultiTaskData) -> dict[str, Any]:
+        """Names along the dims; places are counted, in the order of their sorted t."""
+        rows = data if isinstance(data, LocalRows) else self.prepare(data)
+        return {**super().coords(rows), "place": np.arange(len(rows.known.places))}
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Independent coefficients at each place, at the bandwidth, penalty and noise that were chosen."""
+        rows: Any = data.source
+        # Rows to predict get the numbers of the fit from its posterior.
+        choice = Choice(1.0, 1.0, 1.0) if rows.predicted else rows.known.choice
+        names = ["bandwidth", "lam", *self.observation.parameters]
+        result = {name: pm.Deterministic(name, _constant(getattr(choice, name))) for name in names}
+        scale = choice.noise / choice.lam**0.5
+        result["coefficients"] = pm.Normal("coefficients", 0.0, scale, dims=("feature", "place"))
+        if self.degree:
+            result["slopes"] = pm.Normal("slopes", 0.0, scale, dims=("t_column", "feature", "place"))
+        return result
+
+    def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
+        """Function value of every row with the coefficients of its place; at a new place those of a local fit."""
+        rows: Any = data.source
+        elsewhere = rows.place < 0
+        place = pt.constant(np.where(elsewhere, 0, rows.place))
+        w = priors["coefficients"][:, place]
+        if self.degree and np.any(rows.offset):
+            offset = pt.constant(rows.offset.T)
+            w = w + pt.sum(priors["slopes"][:, :, place] * offset[:, None, :], axis=0)
+        f = pt.sum(data.X * w.T, axis=1)
+        if not elsewhere.any():
+            return f
+        return pt.set_subtensor(
+            f[np.flatnonzero(elsewhere)], self._at_new_places(rows.take(elsewhere), priors)
+        )
+
+    def _at_new_places(self, rows: LocalRows, priors: dict[str, Any]) -> Any:
+        """Function values at places that the data do not have, a draw for each row."""
+        if self._overridden_hooks("map"):
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} overrides a hook, and local fits at new places were derived for the original. "
+                "Predict rows at places of the data."
+            )
+
+        def moments(bandwidth: Any, lam: Any, noise: Any) -> tuple[np.ndarray, np.ndarray]:
+            value, spread = _local_values(rows, float(bandwidth), float(lam))
+            return value, float(noise) * np.sqrt(spread)
+
+        noise = priors.get("noise", _constant(1.0))
+        mean, sd = ARDConditional(moments)(priors["bandwidth"], priors["lam"], noise)
+        # No variable of the model: every draw has its own. A mode has no spread: the posterior says 0 there.
+        white = pm.Normal.dist(0.0, 1.0, size=rows.n_rows)
+        return mean + pm.Deterministic("innovation", _constant(1.0)) * sd * white
+
+    def likelihood(self, data: ModelData, f: Any) -> Any:
+        """The observed variable, and for the rows of the fit what other places see of them."""
+        observed = super().likelihood(data, f)
+        rows: Any = data.source
+        if rows.predicted:
+            return observed
+        model = pm.modelcontext(None)
+        most = _MOST_IN_PAIRS // rows.n_features
+        pairs, weight = rows.neighbours(rows.known.choice.bandwidth, most)
+        if not len(weight):
+            return observed
+        variables = {name: model[name] for name in ("coefficients", "slopes") if name in model.named_vars}
+        f = self.latent(ModelData.constant(pairs), variables)
+        if self.response == "normal":
+            term = pm.logp(pm.Normal.dist(f, model["noise"]), pairs.y)
+        else:
+            term = -pt.softplus(-pairs.y * f)
+        pm.Potential("other_places", pt.sum(weight * term))
+        return observed
+
+    likelihood.matches_observation = True  # type: ignore[attr-defined]
+
+    # ---------------------------------------------------------------- prediction
+
+    def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
+        """The posterior with ``innovation``: whether draws vary at new places."""
+        draws = fit.posterior
+        shape = (draws.sizes["chain"], draws.sizes["draw"])
+        return draws.assign(innovation=(("chain", "draw"), np.full(shape, float(not fit.is_point))))
+
+    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of real y at new rows, in closed form."""
+        if fit.method == "nuts" or self.observation.labels:
+            return None
+        assert isinstance(rows, LocalRows)
+        choice = _choice_of(fit)
+        value, spread = _local_values(rows, choice.bandwidth, choice.lam)
+        return value, choice.noise * np.sqrt(1.0 + spread)
+
+    def pointwise_log_likelihood(
+        self, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """Log density (S, N) of each row at its own place."""
+        assert isinstance(data, LocalRows)
+        # As rows to predict they need neither the neighbours nor the choice of bandwidth again.
+        return super().pointwise_log_likelihood(replace(data, predicted=True), y, posterior)
+
+    # ---------------------------------------------------------------- engines
+
+    def _methods(self) -> list[Method]:
+        point = Method(
+            "map", "the local fits: the mode of the composite likelihood and its prior", point=True
+        )
+        if self.response != "normal":
+            return [point, *super()._methods()]
+        exact = Method(
+            "exact", "independent draws of the coefficients at each place, given noise, in closed form"
+        )
+        return [point, exact, *super()._methods()]
+
+    def _fit_map(self, data: Any, y: np.ndarray, run: Run) -> tuple[xr.Dataset, dict[str, np.ndarray]]:
+        known, choice = data.known, data.known.choice
+        w = np.empty((len(known.places), data.n_features * (1 + self.degree * data.t.shape[1])))
+        for i, (fit,) in enumerate(_fits_at(known, known.places, choice)):
+            w[i] = fit.mean
+        return self._posterior(data, w[None, None]), {"estimate": np.ones((1, 1), dtype=bool)}
+
+    def _fit_exact(self, data: Any, y: np.ndarray, run: Run) -> tuple[xr.Dataset, dict[str, np.ndarray]]:
+        known, choice = data.known, data.known.choice
+        size = data.n_features * (1 + self.degree * data.t.shape[1])
+        shape = (run.chains, run.draws)
+        n_values = run.chains * run.draws * len(known.places) * size
+        if n_values > _MOST_IN_DRAWS:
+            raise UnsupportedMethodError(
+                f'method "exact" would hold {n_values} numbers: draws of {size} coefficients at {len(known.places)} '
+                'places. Give fewer draws, or use method "map", whose predictions have the same mean and sd.'
+            )
+        rng = np.random.default_rng(run.random_seed)
+        w = np.empty((*shape, len(known.places), size))
+        for i, (fit,) in enumerate(_fits_at(known, known.places, choice)):
+            white = rng.standard_normal((size, run.chains * run.draws))
+            spread = solve_triangular(fit.factor, white, lower=True, trans="T", check_finite=False)
+            w[:, :, i] = fit.mean + choice.noise * spread.T.reshape(*shape, size)
+        return self._posterior(data, w), {"independent": np.ones(shape, dtype=bool)}
+
+    def _posterior(self, data: LocalRows, w: np.ndarray) -> xr.Dataset:
+        """The variables of the model from local coefficients (chain, draw, place, M + slopes)."""
+        choice, M, names = data.known.choice, data.n_features, self.coords(data)
+        shape = w.shape[:2]
+        variables: dict[str, Any] = {
+            name: (("chain", "draw"), np.full(shape, getattr(choice, name)))
+            for name in ("bandwidth", "lam", *self.observation.parameters)
+        }
+        dims = ("chain", "draw", "feature", "place")
+        variables["coefficients"] = (dims, np.ascontiguousarray(np.swapaxes(w[..., :M], 2, 3)))
+        coords = {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
+        coords |= {name: names[name] for name in ("feature", "place")}
+        if self.degree:
+            slopes = w[..., M:].reshape(*w.shape[:3], -1, M)
+            variables["slopes"] = (
+                ("chain", "draw", "t_column", "feature", "place"),
+                np.ascontiguousarray(np.moveaxis(slopes, 2, 4)),
+            )
+            coords["t_column"] = names["t_column"]
+        return xr.Dataset(variables, coords=coords)
+
+
+# ---------------------------------------------------------------- coefficients at any place
+
+
+class LocalCoefficients(NamedTuple):
+    """Names of D features, and the mean and standard deviation (n, D) of their coefficients at n places."""
+
+    feature_names: tuple[str, ...]
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def coefficients_at(fit: Fit, t: np.ndarray) -> LocalCoefficients:
+    """Coefficients at places, on the user's scale of features and response.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a :class:`KernelLocalSmoothing` with linear instance kernel.
+    t : (n, P) array
+        Places, on the user's scale.
+
+    Returns
+    -------
+    LocalCoefficients
+        In closed form; for labels the mode, and standard deviations by Laplace's approximation. "intercept" comes
+        last where the data were standardized and have no constant feature.
+    """
+    factory: Any = fit.factory
+    if factory.instance_kernel != "linear":
+        raise UnsupportedMethodError(
+            f"instance_kernel is {factory.instance_kernel!r}: its features have no coefficients to look at. "
+            'Use instance_kernel="linear".'
+        )
+    if factory._overridden_hooks("map"):
+        raise UnsupportedMethodError(
+            f"{type(factory).__name__} overrides a hook, and local fits were derived for the original."
+        )
+    known = _known_of(fit)
+    places = finite_matrix(t, "t", fit.data.t_names if np.shape(t)[1:] == known.places.shape[1:] else None)
+    if places.shape[1] != known.places.shape[1]:
+        raise ValueError(f"t has {places.shape[1]} columns, but the data have {known.places.shape[1]}.")
+    A, shift, names = _to_users_scale(known)
+    M, choice = known.X.shape[1], _choice_of(fit)
+    distinct, position = np.unique(places, axis=0, return_inverse=True)
+    mean, sd = np.empty((len(distinct), len(names))), np.empty((len(distinct), len(names)))
+    for i, (local,) in enumerate(_fits_at(known, distinct, choice)):
+        mean[i] = A @ local.mean[:M] + shift
+        variance = np.einsum("ij,jk,ik->i", A, local.covariance()[:M, :M], A)
+        sd[i] = choice.noise * np.sqrt(variance)
+    return LocalCoefficients(names, mean[position.ravel()], sd[position.ravel()])
+
+
+def _to_users_scale(known: KnownRows) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Matrix and vector that take coefficients to the user's scale, and the names of those."""
+    names, M = known.feature_names, known.X.shape[1]
+    transform = known.data.transform
+    if transform is None:
+        return np.eye(M), np.zeros(M), names
+    added = M - len(transform.x_mean)
+    centre = np.concatenate([transform.x_mean, np.zeros(added)])
+    A = np.diag(transform.y_scale / np.concatenate([transform.x_scale, np.ones(added)]))
+    constant = known.intercept
+    if constant is None:
+        A, names, constant = np.vstack([A, np.zeros(M)]), (*names, "intercept"), M
+    # Of a constant feature with value c, the coefficient takes up 1 / c of what centring left.
+    value = 1.0 if constant == M else float(known.X[0, constant])
+    shift = np.zeros(len(A))
+    shift[constant] = transform.y_mean / value
+    A[constant] -= centre @ A[:M] / value
+    return A, shift, names
+
+
+def _constant(value: float) -> Any:
+    # PyTensor would hold a number such as 1.0 in single precision.
+    return pt.constant(np.float64(value), dtype="float64")
+
+
+def _known_of(fit: Fit) -> KnownRows:
+    """The rows of a fit, made once."""
+    if "local" not in fit.cache:
+        factory: Any = fit.factory
+        fit.cache["local"] = KnownRows(factory, fit.data)
+    known: KnownRows = fit.cache["local"]
+    return known
+
+
+def _choice_of(fit: Fit) -> Choice:
+    first = fit.posterior.isel(chain=0, draw=0)
+    noise = float(first["noise"]) if "noise" in first else 1.0
+    return Choice(float(first["bandwidth"]), float(first["lam"]), noise)
+
+
+def _fits_at(known: KnownRows, t: np.ndarray, choice: Choice) -> Any:
+    """Local fits at places on the user's scale."""
+    with known.regressions.threads():
+        yield from known.regressions.fits(known.standard(t), choice.bandwidth, [choice.lam])
+
+
+def _local_values(rows: LocalRows, bandwidth: float, lam: float) -> tuple[np.ndarray, np.ndarray]:
+    """Value of the local function and its variance in units of the noise, (n,)."""
+    assert rows.t is not None
+    return rows.known.regressions.at_rows(rows.inputs, rows.known.standard(rows.t), bandwidth, lam)

@@ -1,0 +1,578 @@
+"""Varying-coefficient models with isotropic Gaussian-process priors (Bussas, Sawade, Scheffer & Landwehr 2015)."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import InitVar, dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from zoo.checks import one_of, positive, whole_number
+from zoo.data import MultiTaskData
+from zoo.factory import Method, ModelFactory, Run
+from zoo.fit import Fit
+from zoo.kernels import describe, restore
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.logistic import Logistic
+from zoo.likelihoods.negative_binomial import NegativeBinomial
+from zoo.likelihoods.poisson import Poisson
+from zoo.likelihoods.student_t import StudentT
+from zoo.model_data import ModelData
+from zoo.models import varying_fit as engine
+from zoo.models.kernel_hyper import Coordinates, Hyper
+from zoo.models.kernel_rows import conditional_function
+from zoo.models.kernel_spaces import matrix_root
+from zoo.models.varying_component import AMPLITUDES, KERNELS, VaryingComponent, as_component
+from zoo.models.varying_kernel import InstanceKernel, VaryingKernel
+from zoo.models.varying_parts import parts_of
+from zoo.models.varying_rows import VaryingRows, varying_rows
+
+__all__ = ["VaryingCoefficientGP"]
+
+_RESPONSES: dict[str, Any] = {
+    "normal": Gaussian,
+    "student_t": StudentT,
+    "bernoulli_logit": Logistic,
+    "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
+}
+_REAL = ("normal", "student_t")
+_APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe")
+_SETTINGS = ("approximation", "n_inducing", "placement", "inducing_seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaryingCoefficientGP(ModelFactory):
+    r"""Linear or kernel models whose coefficients vary over place, time, or the nodes of a tree, as Gaussian processes.
+
+    .. math::
+
+        y_n \sim p(y | f_n), \quad f_n = x_n' w(t_n) + x_n' g, \quad w_d \sim GP(0, a_d^2 k_T(t, t')), \quad g_d \sim
+        N(0, s^2)
+
+    so that f is a Gaussian process with the product kernel :math:`k_T(t, t') x'x'` (theorem 3 and 4 of the paper;
+    there ``g`` is absent, and the a_d are one). With another ``instance_kernel`` than "linear" the product is
+    :math:`k_T(t, t') k_X(x, x')`. Features and t are standardized inside, by the rows of the fit, and a constant
+    feature, "intercept", is put before them; real responses are centred at their mean. ``fit.coefficients(t)`` gives
+    the coefficients on the user's scale.
+
+    Parameters
+    ----------
+    task_kernel : str, pm.gp.cov.Covariance, kernel of tasks, zoo.VaryingComponent, or a sequence of these
+        How coefficients vary: a word ("matern12", "matern32", "matern52", "squared_exponential") or a covariance over
+        all columns of t; a kernel of tasks (:class:`zoo.kernels.TaskTree`, ``Tree``, ``GraphLaplacian``, ...) over
+        ``task``. Several are added up, place and time say; :class:`zoo.VaryingComponent` says which columns, and which
+        features vary.
+    instance_kernel : "linear", word or pm.gp.cov.Covariance
+        Covariance of the features.
+    instance_lengthscale : "shared", "per_feature", "fixed" or float
+        What is learned of an instance kernel that is a word: one lengthscale, or one a feature. Of a covariance:
+        everything, or "fixed".
+    response : {"normal", "student_t", "bernoulli_logit", "poisson", "negative_binomial"}
+        Law of y given f; counts have a logarithmic link. ``likelihood=`` is another name of this argument.
+    amplitude : "shared", "per_feature", "covariance"
+        Whether the coefficients have one prior scale (isotropic, as in the paper) or one each; or a full covariance of
+        the coefficients, the model of Gelfand et al. (2003), for few rows.
+    intercept : bool
+        Whether there is a constant feature. Without it neither features nor responses are centred. Of an instance
+        kernel that is not linear it is no part.
+    global_coefficients : bool
+        Whether to add coefficients that do not vary, with a learned scale. False: the paper's model.
+    standardize : bool
+        Whether features and t are standardized.
+    noise, degrees, dispersion : "learned" or float
+        Scale of the noise (normal, student_t); degrees of freedom (student_t); dispersion (negative_binomial).
+    approximation : {"none", "hsgp", "fitc", "vfe"}
+        Prior of the functions that ``build`` makes, and that methods "laplace" and "nuts" take: exact, a basis of
+        sines, or inducing points. Methods "exact", "hsgp" and "inducing" bring their own.
+    n_inducing, placement, inducing_seed : int, "kmeans" or "random", int
+        Inducing points.
+
+    Notes
+    -----
+    Posterior variables: hyper-parameters (``amplitude``, ``lengthscale`` in units of standardized t, ``noise``,
+    ``global_scale``...; with several components their names stand before them), and the functions: ``function_values``
+    (point) at the distinct rows, ``basis_weights`` (basis), or ``inducing_values`` (inducing), whitened. Where all
+    components are over tasks, ``coefficients`` (feature, task) too. Methods other than "nuts" give independent draws
+    of the functions at hyper-parameters of maximal evidence.
+
+    References
+    ----------
+    Bussas, M., Sawade, C., Scheffer, T. and Landwehr, N. (2015). Varying-coefficient models with isotropic Gaussian
+    process priors. arXiv 1508.07192; Machine Learning 106 (2017). Propositions 2 and 6 corrected: the tree's
+    covariance is printed transposed.
+    """
+
+    paper: ClassVar[str] = "bussas2015"
+    allows_empty_tasks: ClassVar[bool] = True
+    representations: ClassVar[tuple[str, ...]] = (
+        "function_values",
+        "basis_weights",
+        "inducing_values",
+        "coefficients",
+    )
+
+    task_kernel: Any = "matern32"
+    instance_kernel: Any = "linear"
+    instance_lengthscale: Any = "shared"
+    response: str = "normal"
+    amplitude: str | float = "shared"
+    intercept: bool = True
+    global_coefficients: bool = True
+    standardize: bool = True
+    noise: float | str = "learned"
+    degrees: float | str = "learned"
+    dispersion: float | str = "learned"
+    approximation: str = "none"
+    n_inducing: int = 1000
+    placement: str = "kmeans"
+    inducing_seed: int = 0
+    likelihood: InitVar[Any] = None
+
+    def __init_subclass__(cls, **arguments: Any):
+        super().__init_subclass__(**arguments)
+        own: Any = vars(cls).get("__post_init__")
+        if own is not None and len(inspect.signature(own).parameters) == 1:
+            # The other name of `response` is handed to __post_init__, of which a subclass need not know.
+            def passed_on(self: Any, likelihood: Any = None) -> None:
+                VaryingCoefficientGP._take_response(self, likelihood)
+                own(self)
+
+            cls.__post_init__ = passed_on  # type: ignore[method-assign]
+
+    def __post_init__(self, likelihood: Any = None) -> None:  # noqa: RUF033
+        self._take_response(likelihood)
+        one_of(self.response, tuple(_RESPONSES), "response")
+        one_of(self.approximation, _APPROXIMATIONS, "approximation")
+        one_of(self.placement, ("kmeans", "random"), "placement")
+        for name in ("n_inducing", "inducing_seed"):
+            object.__setattr__(
+                self, name, whole_number(getattr(self, name), name, 1 if name == "n_inducing" else 0)
+            )
+        for name in ("noise", "degrees", "dispersion"):
+            self._freeze_scale(name, ("learned",))
+        self._freeze_scale("amplitude", AMPLITUDES)
+        self._freeze_task_kernel()
+        self._freeze_instance_kernel()
+        if not self.components and not self.global_coefficients:
+            raise ValueError(
+                "task_kernel is empty and global_coefficients is False: no coefficient is left. Give a kernel."
+            )
+        if self.approximation == "vfe" and self.response != "normal":
+            raise ValueError(
+                f'approximation "vfe" is a bound for normal noise, and response is {self.response!r}. Use "fitc".'
+            )
+        if self.approximation == "hsgp":
+            self._require_basis()
+
+    def _take_response(self, likelihood: Any) -> None:
+        # `dataclasses.replace` hands over the hook of this name.
+        if likelihood is None or callable(likelihood):
+            return
+        if self.response not in ("normal", likelihood):
+            raise ValueError(
+                f"likelihood is {likelihood!r} and response {self.response!r}, two names of one argument. Give one."
+            )
+        object.__setattr__(self, "response", likelihood)
+
+    def _freeze_scale(self, name: str, words: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if isinstance(value, str):
+            one_of(value, words, name)
+            return
+        positive(value, name)
+        object.__setattr__(self, name, float(value))
+
+    def _freeze_task_kernel(self) -> None:
+        given = self.task_kernel
+        if isinstance(given, str):
+            one_of(given, KERNELS, "task_kernel")
+            return
+        several = isinstance(given, list | tuple) and not (
+            given and isinstance(given[0], str) and given[0] not in KERNELS
+        )
+        object.__setattr__(
+            self, "task_kernel", tuple(as_component(g) for g in (given if several else (given,)))
+        )
+
+    def _freeze_instance_kernel(self) -> None:
+        kernel, lengthscale = self.instance_kernel, self.instance_lengthscale
+        if isinstance(kernel, tuple | list):
+            kernel = restore(kernel)
+        if isinstance(kernel, str):
+            one_of(kernel, ("linear", *KERNELS), "instance_kernel")
+        elif isinstance(kernel, pm.gp.cov.BaseCovariance):
+            kernel = describe(kernel, "instance_kernel")
+        else:
+            raise TypeError(
+                f'instance_kernel is a {type(kernel).__name__}. Give "linear", one of {", ".join(KERNELS)}, or a '
+                f"covariance of pm.gp.cov."
+            )
+        object.__setattr__(self, "instance_kernel", kernel)
+        if isinstance(lengthscale, str):
+            one_of(lengthscale, ("shared", "per_feature", "fixed"), "instance_lengthscale")
+        else:
+            positive(lengthscale, "instance_lengthscale")
+            object.__setattr__(self, "instance_lengthscale", float(lengthscale))
+        if kernel == "linear":
+            return
+        for component in self.components:
+            if component.features != "all" or "per_feature" in (component.amplitude, self.amplitude):
+                raise ValueError(
+                    f"instance_kernel is {kernel if isinstance(kernel, str) else kernel[0]!r}, which has no "
+                    f"coefficients a feature. Use "
+                    'features="all" and amplitude="shared", or instance_kernel="linear".'
+                )
+        if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+            raise ValueError('amplitude "covariance" is of coefficients. Use instance_kernel="linear".')
+
+    def to_spec(self) -> dict[str, Any]:
+        """See :meth:`ModelFactory.to_spec`."""
+        spec = {f.name: getattr(self, f.name) for f in fields(self)}
+        if not isinstance(self.task_kernel, str):
+            spec["task_kernel"] = [component.to_spec() for component in self.task_kernel]
+        return {"factory": type(self).__name__, "fields": spec}
+
+    # ---------------------------------------------------------------- what the model is made of
+
+    @property
+    def components(self) -> tuple[VaryingComponent, ...]:
+        """How coefficients vary."""
+        if isinstance(self.task_kernel, str):
+            return (VaryingComponent(kernel=self.task_kernel),)
+        return tuple(self.task_kernel)
+
+    @property
+    def needs_t(self) -> bool:  # type: ignore[override]
+        """Whether the data must have t."""
+        return any(not component.on_tasks for component in self.components)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the instance kernel is linear, so that there are coefficients."""
+        return self.instance_kernel == "linear"
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the constant feature is put before the others."""
+        return self.intercept and self.is_linear
+
+    @property
+    def observation(self) -> Likelihood:
+        """The likelihood of the response."""
+        found: Likelihood = _RESPONSES[self.response]()
+        return found
+
+    def kernel_of(self, rows: VaryingRows) -> VaryingKernel:
+        """The covariance at data: that of theorem 3."""
+        fitted = rows.fitted
+        instance = None
+        if not self.is_linear:
+            instance = InstanceKernel(self.instance_kernel, self.instance_lengthscale, fitted)
+        parts = parts_of(self.components, fitted, self.amplitude)
+        return VaryingKernel(fitted, parts, instance, self.global_coefficients)
+
+    def fixed_parameters(self) -> dict[str, float]:
+        """Parameters of the likelihood that are numbers, by name."""
+        values = {name: getattr(self, name) for name in self.observation.parameters}
+        return {name: value for name, value in values.items() if not isinstance(value, str)}
+
+    def hyperparameters(self, rows: VaryingRows) -> dict[str, Hyper]:
+        """What is learned, by name: where it starts and its kind."""
+        fitted = rows.fitted
+        assert fitted.scale is not None
+        starts = {"noise": 0.5 * fitted.scale.y_scale, "degrees": 5.0, "dispersion": 2.0}
+        own = {
+            name: Hyper(starts[name])
+            for name in self.observation.parameters
+            if isinstance(getattr(self, name), str)
+        }
+        return {**self.kernel_of(fitted).hyperparameters(), **own}
+
+    def values_of(self, learned: dict[str, Any], rows: VaryingRows) -> dict[str, Any]:
+        """Learned values and those that are fixed, by name, as numbers or tensors."""
+        return {**self.fixed_parameters(), **learned}
+
+    def offset(self, rows: VaryingRows) -> float:
+        """What is added to every f: the mean of real responses; nothing, where a linear model has no intercept."""
+        scale = rows.fitted.scale
+        assert scale is not None
+        return scale.y_mean if self.has_constant or not self.is_linear else 0.0
+
+    # ---------------------------------------------------------------- data
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; raises where t does not serve."""
+        y = super().validate(data)
+        rows = self.prepare(data)
+        used = {i for part in self.kernel_of(rows).parts for i in part.columns}
+        if data.t is not None and used:
+            constant = [i for i in sorted(used) if np.ptp(data.t[:, i]) == 0.0]
+            if constant:
+                name = (data.t_names or ())[constant[0]]
+                raise ValueError(
+                    f"t has the constant column {name!r}, over which nothing can vary. Leave it out, or name the "
+                    f"columns that vary "
+                    "in zoo.VaryingComponent(columns=...)."
+                )
+        for part in self.kernel_of(rows).parts:
+            part.check()
+            if self.approximation == "hsgp" and not part.has_basis:
+                raise ValueError(
+                    "task_kernel has no basis of sines: that is for words, for stationary covariances of pm.gp.cov "
+                    "whose spectral density PyMC knows, and for kernels of tasks without learned parameters. "
+                    'Use approximation "fitc".'
+                )
+        return y
+
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> VaryingRows:
+        """The rows with standardized features and t, the constant feature first."""
+        real = self.response in _REAL
+        return varying_rows(
+            data, train if known is not None else None, self.standardize, self.has_constant, real
+        )
+
+    def coords(self, data: MultiTaskData) -> dict[str, Any]:
+        """Names along the dims."""
+        rows = self.prepare(data)
+        fitted = rows.fitted
+        names = super().coords(rows)
+        kernel = self.kernel_of(fitted)
+        for part in kernel.parts:
+            names.update(part.coords())
+        if self._in_weights(kernel):
+            names["basis"] = np.arange(kernel.n_weights)
+        elif self.approximation == "none":
+            names["point"] = np.arange(len(fitted.points))
+        else:
+            names["inducing"] = np.arange(min(self.n_inducing, len(fitted.points)))
+        return names
+
+    def _in_weights(self, kernel: VaryingKernel) -> bool:
+        """Whether the functions are held as weights of fixed features."""
+        return self.approximation == "hsgp" or (self.approximation == "none" and kernel.basis_is_exact)
+
+    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
+        """Dims of the variables, without the model: its matrices may be large."""
+        rows = self.prepare(data)
+        result = {name: hyper.dims or () for name, hyper in self.hyperparameters(rows).items()}
+        return {
+            **result,
+            "function_values": ("point",),
+            "basis_weights": ("basis",),
+            "inducing_values": ("inducing",),
+            "coefficients": ("feature", "task"),
+            **dict.fromkeys(self.fixed_parameters(), ()),
+        }
+
+    # ---------------------------------------------------------------- hooks
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Hyper-parameters, and what holds the functions, non-centred."""
+        source: Any = data.source
+        rows: VaryingRows = source.fitted
+        learned = Coordinates(self.hyperparameters(rows)).random()
+        for name, value in self.fixed_parameters().items():
+            pm.Deterministic(name, pt.constant(value, dtype="float64"))
+        kernel = self.kernel_of(rows)
+        for part in kernel.parts:
+            name = part.name("coefficient_cov")
+            if name in learned:
+                dims = (part.feature_dim, f"{part.feature_dim}_bis")
+                learned[name] = pm.Deterministic(name, learned[name], dims=dims)
+        values = self.values_of(learned, rows)
+        result: dict[str, Any] = {
+            "kernel": kernel.at(values), "amplitude": pt.constant(1.0), "values": values
+        }  # fmt: skip
+        if self._in_weights(kernel):
+            white = pm.Normal("_weights", dims="basis")
+            root = pt.exp(0.5 * kernel.log_variances(values))
+            weights = pm.Deterministic("basis_weights", root * white, dims="basis")
+            if kernel.basis_is_exact:
+                by_task = pt.dot(pt.constant(kernel.task_features(rows)), weights)
+                pm.Deterministic("coefficients", by_task, dims=("feature", "task"))
+            return {**result, "basis_weights": weights}
+        if self.approximation == "none":
+            root = matrix_root(result["kernel"](pt.constant(rows.points)))
+            white = pm.Normal("_values", dims="point")
+            return {
+                **result,
+                "function_values": pm.Deterministic("function_values", pt.dot(root, white), dims="point"),
+            }
+        return {**result, "inducing_values": pm.Normal("inducing_values", dims="inducing")}
+
+    def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
+        """Function value of every row; elsewhere than at the rows of the fit, a draw given what holds the functions."""
+        rows: Any = data.source
+        offset = self.offset(rows)
+        if "basis_weights" in priors:
+            kernel = self.kernel_of(rows)
+            f = pt.dot(pt.constant(kernel.features(rows, slice(0, rows.n_rows))), priors["basis_weights"])
+            return offset + engine.with_new_leaves(kernel, rows, priors["values"], f)
+        if "inducing_values" in priors:
+            return offset + engine.from_inducing(self, rows, priors)
+        if rows.known is None:
+            return offset + priors["function_values"][rows.point]
+        return offset + conditional_function(rows, priors)
+
+    def _observe(self, data: ModelData, f: Any) -> Any:
+        """Add the observed variable ``"y"``."""
+        model = pm.modelcontext(None)
+        return self.observation.term(f, data.y, **{name: model[name] for name in self.observation.parameters})
+
+    _observe.matches_observation = True  # type: ignore[attr-defined]
+
+    # ---------------------------------------------------------------- predictions
+
+    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of y at new rows, of normal noise in closed form."""
+        if self.response != "normal":
+            return None
+        return engine.normal_moments(fit, rows)
+
+    def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f at new rows, where hyper-parameters are a point."""
+        return engine.latent_moments(fit, rows)
+
+    def coefficients(
+        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+    ) -> xr.Dataset:
+        """What :meth:`Fit.coefficients` does."""
+        from zoo.models.varying_reading import coefficients
+
+        return coefficients(fit, t, task, ci_prob, random_seed)
+
+    def new_task(
+        self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Draws for tasks that were not in the data; where nothing varies over tasks, they are as any other."""
+        return engine.new_task(self, posterior, names, rng)
+
+    # ---------------------------------------------------------------- engines
+
+    def _methods(self) -> list[Method]:
+        point = "hyper-parameters of maximal evidence"
+        nuts = super()._methods()
+        basis = self.is_linear and "covariance" not in (
+            self.amplitude,
+            *(c.amplitude for c in self.components),
+        )
+        if self.response == "normal":
+            found = [
+                Method("exact", f"independent draws from the exact posterior given {point}"),
+                Method("hsgp", f"approximation: a basis of sines; independent draws given {point}", approximates=True),
+                Method("inducing", f"approximation: inducing points (FITC or VFE); independent draws given {point}",
+                approximates=True),
+            ]  # fmt: skip
+        else:
+            found = [
+                Method("laplace", f"approximation: normal at the mode of the functions, given {point}"),
+                Method("inducing", "approximation: the same with inducing points (FITC)", approximates=True),
+                Method("hsgp", "approximation: a basis of sines; draws from its exact posterior by NUTS",
+                approximates=True),
+            ]  # fmt: skip
+        return [*(m for m in found if basis or m.name != "hsgp"), *nuts]
+
+    def _require_basis(self) -> None:
+        if not self.is_linear or "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+            raise ValueError(
+                'approximation "hsgp" needs coefficients of their own: instance_kernel="linear", and an amplitude '
+                "that is not "
+                '"covariance". Use "fitc".'
+            )
+
+    def default_method(self, data: MultiTaskData) -> str:
+        """The method for these data: exact while the rows are few, then a basis, or else inducing points."""
+        return engine.choose(self, data).method
+
+    def fit(
+        self,
+        data: MultiTaskData,
+        method: str | None = None,
+        draws: int = 1000,
+        tune: int = 1000,
+        chains: int = 4,
+        random_seed: int | None = None,
+        progress: bool = True,
+        checkpoint: Any = None,
+        **method_options: Any,
+    ) -> Fit:
+        """Infer the posterior, as :meth:`ModelFactory.fit`.
+
+        The method is chosen by the number of rows, the columns of t and the response, if none is named; what was
+        chosen and why is printed with the progress, and stands in ``fit.idata["posterior"].attrs["chosen"]``.
+
+        Other options than those of the method: ``approximation``, ``n_inducing``, ``placement``, ``inducing_seed``, in
+        place of the fields (``fit.factory`` has them).
+        """
+        changed = {name: method_options.pop(name) for name in _SETTINGS if name in method_options}
+        factory = replace(self, **changed) if changed else self
+        chosen = None
+        if method is None:
+            if not isinstance(data, MultiTaskData) or data.is_sparse:
+                factory.validate(data)  # raises, with the reason
+            chosen = engine.choose(factory, data)
+            method = chosen.method
+            factory = (
+                factory
+                if chosen.approximation == factory.approximation
+                else replace(factory, approximation=chosen.approximation)
+            )
+            if progress:
+                print(f"method {method!r}: {chosen.reason}")
+        factory._engine(method, data)
+        factory = factory._for_method(method)
+        result = ModelFactory.fit(
+            factory, data, method, draws, tune, chains, random_seed, progress, checkpoint, **method_options
+        )
+        if chosen is not None:
+            result.idata["posterior"].attrs["chosen"] = f"{method}: {chosen.reason}"
+        return result
+
+    def _for_method(self, method: str) -> VaryingCoefficientGP:
+        """The factory with the prior that a method brings."""
+        now = self.approximation
+        wanted = {"exact": "none", "hsgp": "hsgp", "inducing": now if now in ("fitc", "vfe") else "fitc"}.get(
+            method, now
+        )
+        return self if wanted == now else replace(self, approximation=wanted)
+
+    def _fit_exact(
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
+    ) -> engine.PointFit:
+        return engine.fit_point(self, data, y, run, max_iter, tol)
+
+    def _fit_inducing(
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
+    ) -> engine.PointFit:
+        return engine.fit_point(self, data, y, run, max_iter, tol)
+
+    def _fit_laplace(
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
+    ) -> engine.PointFit:
+        return engine.fit_point(self, data, y, run, max_iter, tol)
+
+    def _fit_hsgp(
+        self,
+        data: Any,
+        y: np.ndarray,
+        run: Run,
+        max_iter: int = 200,
+        tol: float = 1e-7,
+        cores: int | None = None,
+        nuts: dict[str, Any] | None = None,
+    ) -> Any:
+        if self.response == "normal":
+            return engine.fit_point(self, data, y, run, max_iter, tol)
+        return self._fit_nuts(data, y, run, cores, nuts)
+
+
+# The other name of the argument `response` stands in the way of the hook, which is put back here.
+VaryingCoefficientGP.likelihood = VaryingCoefficientGP._observe  # type: ignore[assignment, method-assign]

@@ -510,6 +510,7 @@ def test_nuts_is_exact_where_hyperparameters_are_given(kind):
             task_kernel=component, noise=0.5, approximation=approximation, n_inducing=10, **BARE
         )
         X, t = new_places(data, 12)
+        t = np.clip(t, data.t.min(axis=0), data.t.max(axis=0))  # f of sines is 0 outside their box
         rows = replace(data.take(np.arange(12)), inputs=X, row=np.arange(12), t=t)
     fast = {"places": "exact", "tree": "exact", "hsgp": "hsgp"}.get(kind, "inducing")
     exact = factory.fit(data, fast, **DRAWS)
@@ -722,6 +723,52 @@ def test_closed_form_is_what_the_draws_say(name):
     data = places(30)
     method, settings = METHODS[name]
     fit = Varying().fit(data, method, **settings, draws=1500, chains=1, random_seed=1, progress=False)
+    X, t = new_places(data, 12)
+    y = fit.predict_draws(X, t=t, random_seed=2)["y"].to_numpy()[0]
+    expected = fit.predict(X, t=t)
+    z = (y.mean(axis=0) - expected["mean"].to_numpy()) / (y.std(axis=0) / np.sqrt(len(y)))
+    assert np.abs(z).max() < 4.5
+    assert_allclose(y.std(axis=0) / expected["sd"], 1.0, atol=4.5 / np.sqrt(2 * len(y)))
+
+
+@pytest.mark.filterwarnings("ignore:PyTensor could not link")
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("approximation", ["none", "hsgp", "fitc", "vfe"])
+def test_the_model_that_nuts_samples_is_that_of_the_engine(approximation, learned):
+    """Given hyper-parameters the model is linear and normal: slope and curvature at 0 are the posterior, exactly."""
+    data = places(30)
+    component = Component(lengthscale="learned" if learned else 0.8, amplitude=1.3, n_basis=6)
+    factory = Varying(task_kernel=component, noise=0.5, approximation=approximation, n_inducing=10, **BARE)
+    fit = factory.fit(data, {"none": "exact", "hsgp": "hsgp"}.get(approximation, "inducing"), **DRAWS)
+    model, f = factory.assemble(factory.prepare(data), data.y)
+    point = {name: np.zeros_like(value) for name, value in model.initial_point().items()}
+    if learned:
+        point["lengthscale_log__"] = np.log(values_of(fit)["lengthscale"])
+    free = [v for v in model.free_RVs if v.name != "lengthscale"]
+    white = [model.rvs_to_values[v] for v in free]
+    precision = -model.compile_d2logp(vars=free, negate_output=False, mode=QUICK)(point)
+    cov = np.linalg.inv(precision)
+    mean = cov @ model.compile_dlogp(vars=free, mode=QUICK)(point)
+    value = model.replace_rvs_by_values([f])[0]
+    slopes = model.compile_fn(pytensor.gradient.jacobian(value, white), mode=QUICK)(point)
+    J = np.hstack(slopes)
+    found, sd = fit.factory.latent_moments(fit, fit.factory.prepare(data, data, data))
+    known = fit.cache["state"][1].known
+    if approximation in (
+        "fitc",
+        "vfe",
+    ):  # at the rows of the fit: another part of their own than new rows have
+        found, sd = known[1].f, np.sqrt(known[1].solver.variance())
+    assert_allclose(J @ mean, found, atol=1e-6)
+    assert_allclose(np.einsum("ni,ij,nj->n", J, cov, J), sd**2, atol=1e-6)
+
+
+@pytest.mark.parametrize("approximation", ["fitc", "vfe"])
+def test_draws_at_given_hyperparameters(approximation):
+    """As above, where the covariance at the inducing points is one of numbers."""
+    data = places(30)
+    settings = {"approximation": approximation, "n_inducing": 6}
+    fit = FIXED.fit(data, "inducing", **settings, draws=1500, chains=1, random_seed=1, progress=False)
     X, t = new_places(data, 12)
     y = fit.predict_draws(X, t=t, random_seed=2)["y"].to_numpy()[0]
     expected = fit.predict(X, t=t)
@@ -1218,3 +1265,63 @@ def test_descriptions():
     fit = Varying().fit(places(), "inducing", n_inducing=7, approximation="vfe", **DRAWS)
     assert (fit.factory.n_inducing, fit.factory.approximation) == (7, "vfe")
     assert replace(fit.factory, n_inducing=1000, approximation="none") == Varying()
+
+
+# ---------------------------------------------------------------- beyond the data, names, units of t
+
+
+def _wave(n=120, seed=5):
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0.0, 10.0, n)
+    x = rng.normal(size=n)
+    return t, x, np.sin(t) * x + rng.normal(0.0, 0.2, n)
+
+
+def test_sines_are_as_uncertain_far_from_the_data_as_the_process():
+    """Far outside, the coefficient's law is its prior: standard deviation `amplitude`, by draws of the graph too."""
+    t, x, y = _wave()
+    data = zoo.MultiTaskData.from_arrays(X=x[:, None], y=y, t=t)
+    part = zoo.VaryingComponent(kernel="matern52", lengthscale=1.0, amplitude=1.3, n_basis=30)
+    model = zoo.VaryingCoefficientGP(task_kernel=part, noise=0.2, intercept=False, global_coefficients=False)
+    fit = model.fit(data, "hsgp", draws=500, chains=2, random_seed=1, progress=False)
+    far = fit.coefficients([[60.0]])
+    unit = 1.0 / np.std(x)  # the amplitude is that of a standardized feature
+    assert_allclose(far["sd"], 1.3 * unit, rtol=1e-6)
+    assert_allclose(far["mean"], 0.0, atol=1e-6)
+    draws = fit.predict_draws([[np.std(x)]], t=[[60.0]], random_seed=1)["f"]
+    # Null: the sd of 1,000 normal draws is 1.3. Its relative error has sd 1 / sqrt(2000): 5 of them, 6e-7 false alarms.
+    assert abs(float(draws.std()) / 1.3 - 1.0) < 5.0 / np.sqrt(2000.0)
+    inside = fit.coefficients([[5.0]])
+    assert float(inside["sd"].squeeze()) < 0.5 * unit
+
+
+def test_a_feature_named_intercept_is_told_from_the_constant_one():
+    t, x, y = _wave()
+    data = zoo.MultiTaskData.from_arrays(X=x[:, None], y=y, t=t, feature_names=["intercept"])
+    part = zoo.VaryingComponent(features="intercept", n_basis=8)
+    fit = zoo.VaryingCoefficientGP(task_kernel=part).fit(data, "hsgp", draws=2, chains=1, progress=False)
+    assert fit.coefficients([[5.0]])["feature"].to_numpy().tolist() == ["(intercept)", "intercept"]
+    assert fit.factory.kernel_of(fit.factory.prepare(data)).parts[0].features == [0]
+
+
+def test_lengthscales_are_found_in_any_units_of_t():
+    """Without standardization, t a million times as large gives the same fit, its lengthscale as many times as long."""
+    t, x, y = _wave()
+    found = []
+    for scale in (1.0, 1e6):
+        data = zoo.MultiTaskData.from_arrays(X=x[:, None], y=y, t=scale * t)
+        model = zoo.VaryingCoefficientGP(standardize=False, global_coefficients=False)
+        found.append(model.fit(data, "exact", draws=2, chains=1, progress=False))
+    evidence = [float(fit.idata["sample_stats"]["log_evidence"][0, 0]) for fit in found]
+    assert abs(evidence[0] - evidence[1]) < 1e-4
+    lengths = [float(fit.posterior["lengthscale"][0, 0, 0]) for fit in found]
+    assert abs(lengths[1] / lengths[0] / 1e6 - 1.0) < 1e-2
+
+
+def test_one_component_over_some_features_has_a_dim_of_its_own():
+    t, x, y = _wave()
+    data = zoo.MultiTaskData.from_arrays(X=np.column_stack([x, x**2]), y=y, t=t)
+    part = zoo.VaryingComponent(features=["x0"], amplitude="per_feature")
+    fit = zoo.VaryingCoefficientGP(task_kernel=part).fit(data, draws=2, chains=1, progress=False)
+    assert fit.posterior["amplitude"].dims[2:] == ("varying_feature",)
+    assert fit.posterior["varying_feature"].to_numpy().tolist() == ["x0"]

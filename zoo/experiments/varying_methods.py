@@ -149,12 +149,15 @@ def _gwr(train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Effort
     here, there = _kilometres(train, latitude), _kilometres(test, latitude)
     scale = float(train.y.std())
     y = ((train.y - train.y.mean()) / scale)[:, None]
-    # Its search goes beyond the number of rows by itself, and fails there.
-    bandwidth = Sel_BW(here, y, X, n_jobs=1).search(bw_max=train.n_rows - 3)
+    bandwidth = Sel_BW(here, y, X, n_jobs=1).search()
     model = GWR(here, y, X, bandwidth, n_jobs=1)
     found = model.fit()
-    predicted = model.predict(there, new, found.scale, found.resid_response)
-    return train.y.mean() + scale * np.asarray(predicted.predictions).ravel()
+    # No more rows at a time than it was fitted to: beyond, it fails.
+    parts = np.array_split(np.arange(len(new)), -(-len(new) // train.n_rows))
+    predicted = [
+        model.predict(there[part], new[part], found.scale, found.resid_response).predictions for part in parts
+    ]
+    return train.y.mean() + scale * np.concatenate([np.ravel(part) for part in predicted])
 
 
 def _gpboost(train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Effort) -> np.ndarray:

@@ -64,7 +64,3 @@ class HilbertBasis:
             sines = np.sin(np.outer(place, np.arange(1, m + 1) * np.pi / (2.0 * L))) / np.sqrt(L)
             result = (result[:, :, None] * sines[:, None, :]).reshape(len(t), -1)
         return result
-
-    def outside(self, t: np.ndarray) -> np.ndarray:
-        """Which of the places t (n, P) lie outside the box, (n,) bool."""
-        return np.any(np.abs(t - self.centre) > self.half_width, axis=1)

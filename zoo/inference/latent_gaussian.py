@@ -35,12 +35,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
-__all__ = ["Dense", "Density", "Evidence", "LowRank", "Mode", "Responses", "evidence", "find_mode"]
+__all__ = ["JITTER", "Dense", "Density", "Evidence", "LowRank", "Mode", "Responses", "evidence", "find_mode"]
 
 _MAX_NEWTON, _HALVINGS = 100, 30
 _TOLERANCE = 1e-8
 # Of the mean variance, on the diagonal of the covariance at inducing points.
-_JITTER = 1e-10
+JITTER = 1e-10
 
 
 class Density(NamedTuple):
@@ -153,7 +153,7 @@ class LowRank:
     """
 
     def __init__(self, Kuu: np.ndarray, Kuf: np.ndarray, diagonal: np.ndarray, residual: bool):
-        jitter = _JITTER * float(np.mean(np.diag(Kuu)))
+        jitter = JITTER * float(np.mean(np.diag(Kuu)))
         self.factor = _cholesky(Kuu + jitter * np.eye(len(Kuu)))
         self.V = solve_triangular(self.factor, Kuf, lower=True, check_finite=False)
         self.lost = np.maximum(diagonal - np.einsum("ij,ij->j", self.V, self.V), 0.0)

@@ -415,7 +415,8 @@ class VaryingCoefficientGP(ModelFactory):
         if "basis_weights" in priors:
             kernel = self.kernel_of(rows)
             f = pt.dot(pt.constant(kernel.features(rows, slice(0, rows.n_rows))), priors["basis_weights"])
-            return offset + engine.with_new_leaves(kernel, rows, priors["values"], f)
+            f = engine.with_new_leaves(kernel, rows, priors["values"], f)
+            return offset + engine.beyond_the_data(kernel, rows, priors["values"], f)
         if "inducing_values" in priors:
             return offset + engine.from_inducing(self, rows, priors)
         if rows.known is None:

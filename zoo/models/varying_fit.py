@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 from zoo.data import MultiTaskData
 from zoo.factory import Run, UnsupportedMethodError
 from zoo.fit import Fit
+from zoo.inference.latent_gaussian import JITTER
 from zoo.inference.progress import ClimbProgress
-from zoo.models.kernel_spaces import matrix_root
 from zoo.models.varying_rows import VaryingRows
 from zoo.models.varying_spaces import State, inducing_inputs, inputs_of, space_of
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Choice",
     "PointFit",
+    "beyond_the_data",
     "choose",
     "fit_point",
     "from_inducing",
@@ -177,12 +178,14 @@ class _Search:
             return self._objective(z, options)
 
         start = min(starts, key=lambda z: objective(z)[0]) if len(starts) > 1 else starts[0]
-        settings = {"maxiter": self.max_iter, "maxcor": 20, "ftol": self.tol, "gtol": 1e-7}
+        settings: dict[str, Any] = {"maxiter": self.max_iter, "maxcor": 20, "ftol": self.tol, "gtol": 1e-7}
         if metric is None:
             return minimize(
                 objective, start, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
                 callback=self._report, options=settings,
             )  # fmt: skip
+        # A start this near needs no last digits.
+        settings["ftol"] = 10.0 * self.tol
         root = np.linalg.cholesky(metric + 1e-12 * np.trace(metric) * np.eye(len(metric)))
 
         def whitened(u: np.ndarray) -> tuple[float, np.ndarray]:
@@ -229,7 +232,7 @@ def _starts(coordinates: Any) -> list[np.ndarray]:
     for lengthscale in _LENGTHSCALES:
         z = coordinates.start.copy()
         for position in positions:
-            z[position] = np.log(lengthscale)
+            z[position] += np.log(lengthscale / _LENGTHSCALES[1])
         result.append(z)
     return result
 
@@ -324,7 +327,10 @@ def from_inducing(factory: VaryingCoefficientGP, rows: VaryingRows, priors: dict
     kernel, white = priors["kernel"], priors["inducing_values"]
     U = pt.constant(inducing_inputs(factory, rows.fitted))
     X = pt.constant(inputs_of(rows))
-    V = pt.linalg.solve_triangular(matrix_root(kernel(U)), kernel(X, U).T, lower=True)
+    Kuu = kernel(U)
+    # Triangular also where the matrix is numbers, of which `matrix_root` is symmetric.
+    root = pt.linalg.cholesky(Kuu + JITTER * pt.mean(pt.diagonal(Kuu)) * pt.eye(U.shape[0]))
+    V = pt.linalg.solve_triangular(root, kernel(X, U).T, lower=True)
     f = pt.dot(white, V)
     if rows.known is None and factory.approximation == "vfe":
         return f
@@ -345,6 +351,18 @@ def with_new_leaves(kernel: Any, rows: VaryingRows, values: dict[str, Any], f: A
         shape = (len(rows.task_names), len(part.features))
         steps = part.amplitudes(values) * pm.Normal.dist(0.0, 1.0, size=shape)
         f = f + sd * pt.sum(pt.constant(rows.inputs[:, part.features]) * steps[rows.task], axis=1)
+    return f
+
+
+def beyond_the_data(kernel: Any, rows: VaryingRows, values: dict[str, Any], f: Any) -> Any:
+    """The function at new rows, with the variance that sines lose outside the range of the data; independent by row."""
+    if rows.known is None:
+        return f
+    for part in kernel.parts:
+        at = np.flatnonzero(part.beyond(rows.times))
+        if len(at):
+            sd = pt.sqrt(part.lost_variance(values, rows, at))
+            f = pt.inc_subtensor(f[at], sd * pm.Normal.dist(0.0, 1.0, size=len(at)))
     return f
 
 

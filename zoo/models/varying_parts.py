@@ -27,7 +27,7 @@ from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.tree import Tree
 from zoo.models.kernel_hyper import Hyper
 from zoo.models.varying_component import VaryingComponent
-from zoo.models.varying_rows import INTERCEPT, VaryingRows
+from zoo.models.varying_rows import VaryingRows, constant_name
 
 __all__ = ["Part", "parts_of", "stationary"]
 
@@ -35,6 +35,8 @@ _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 # Basis functions a column, by the number of columns; for one feature, and for several.
 _SIZES = {1: (60, 30), 2: (24, 12), 3: (10, 7)}
 _TINY = 1e-280
+# Lengthscale, in standard deviations of t, that is its prior median.
+_START_OF_LENGTHSCALE = 0.7
 # Added to squared distances in lengthscales, so that their root has a derivative.
 _NEAR = 1e-24
 
@@ -106,7 +108,7 @@ class Part:
         wanted, names = self.component.features, rows.feature_names
         if wanted == "all":
             return list(range(len(names)))
-        wanted = (INTERCEPT,) if wanted == "intercept" else wanted
+        wanted = (constant_name(names),) if wanted == "intercept" else wanted
         for name in wanted:
             if name not in names:
                 raise ValueError(
@@ -169,7 +171,7 @@ class Part:
     @property
     def feature_dim(self) -> str:
         """Dim of what it has one of for each of its features."""
-        return "feature" if len(self.features) == self.rows.n_features else f"{self.prefix}feature"
+        return "feature" if len(self.features) == self.rows.n_features else f"{self.prefix}varying_feature"
 
     @property
     def column_dim(self) -> str:
@@ -193,7 +195,9 @@ class Part:
         if component.lengthscale != "learned":
             return {}
         if component.is_word:
-            return {self.name("lengthscale"): Hyper(np.full(len(self.columns), 0.7), dims=(self.column_dim,))}
+            spread = self.rows.fitted.times[:, self.columns].std(axis=0)  # 1 where t is standardized
+            start = np.where(spread > 0.0, _START_OF_LENGTHSCALE * spread, _START_OF_LENGTHSCALE)
+            return {self.name("lengthscale"): Hyper(start, dims=(self.column_dim,))}
         if self.component.is_tree:
             scale = self.rows.scale
             assert scale is not None
@@ -381,6 +385,22 @@ class Part:
         if task_names == self.rows.task_names:
             return np.asarray(self.basis[task])
         return self._above(task_names)[task]
+
+    # ---------------------------------------------------------------- beyond the data
+
+    def beyond(self, times: np.ndarray) -> np.ndarray:
+        """Which places (n, P) lie outside the range of the data, where sines lose the process: (n,) bool."""
+        if self.component.on_tasks:
+            return np.zeros(len(times), dtype=bool)
+        known, new = self.rows.times[:, self.columns], times[:, self.columns]
+        return np.any((new < known.min(axis=0)) | (new > known.max(axis=0)), axis=1)
+
+    def lost_variance(self, values: dict[str, Any], rows: VaryingRows, at: np.ndarray) -> Any:
+        """Prior variance of f that the sines leave out at some rows (n,): that of the process less theirs, a tensor."""
+        functions = pt.constant(self.functions(rows.times[at], rows.task[at], rows.task_names) ** 2)
+        own = self.task_covariance(values, pt.constant(rows.times[at]), diag=True)
+        lost = pt.maximum(own - pt.dot(functions, pt.exp(self._log_spectrum(values))), 0.0)
+        return lost * self.instance_covariance(values, pt.constant(rows.inputs[at]), diag=True)
 
     # ---------------------------------------------------------------- new leaves of a tree
 

@@ -18,7 +18,7 @@ from zoo.checks import finite_matrix, one_of, probability
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.models.varying_fit import latent_moments
-from zoo.models.varying_rows import INTERCEPT, VaryingRows
+from zoo.models.varying_rows import VaryingRows
 from zoo.predictive import predictive_draws
 
 __all__ = ["coefficients"]
@@ -157,5 +157,5 @@ def _units(fit: Fit, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:
         return y_scale * per_feature, np.zeros(len(per_feature))
     scale = y_scale * np.concatenate([[1.0], per_feature])
     shift = np.zeros(len(scale))
-    shift[list(rows.feature_names).index(INTERCEPT)] = y_mean + y_scale * factory.offset(rows)
+    shift[0] = y_mean + y_scale * factory.offset(rows)
     return scale, shift

@@ -12,9 +12,14 @@ from zoo.data import MultiTaskData
 from zoo.kernels.basis import distinct_rows
 from zoo.models.kernel_rows import KernelRows
 
-__all__ = ["INTERCEPT", "Scale", "VaryingRows", "varying_rows"]
+__all__ = ["INTERCEPT", "Scale", "VaryingRows", "constant_name", "varying_rows"]
 
 INTERCEPT = "intercept"
+
+
+def constant_name(feature_names: tuple[str, ...]) -> str:
+    """Name of the constant feature among others: in brackets where the data have one called "intercept"."""
+    return f"({INTERCEPT})" if INTERCEPT in feature_names and feature_names[0] != INTERCEPT else INTERCEPT
 
 
 class Scale(NamedTuple):
@@ -75,6 +80,10 @@ def scale_of(data: MultiTaskData, standardize: bool, intercept: bool, real: bool
     return Scale(x_mean, x_scale, t_mean, t_scale, y_mean, spread if spread > 0.0 else 1.0)
 
 
+def _with_constant(names: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"({INTERCEPT})" if INTERCEPT in names else INTERCEPT, *names)
+
+
 def varying_rows(
     data: MultiTaskData, known: MultiTaskData | None, standardize: bool, intercept: bool, real: bool
 ) -> VaryingRows:
@@ -93,7 +102,7 @@ def varying_rows(
         y=data.y,
         task=data.task,
         task_names=data.task_names,
-        feature_names=(INTERCEPT, *data.feature_names) if intercept else data.feature_names,
+        feature_names=_with_constant(data.feature_names) if intercept else data.feature_names,
         t=None if data.t is None else (data.t - scale.t_mean) / scale.t_scale,
         transform=data.transform,
         weight=data.weight,

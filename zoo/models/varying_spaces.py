@@ -240,7 +240,18 @@ class WeightSpace(_Space):
             features = self.kernel.features(rows, block)
             mean[block] = features @ state.known.w
             variance[block] = np.sum(state.known.half(features.T) ** 2, axis=0)
-        return mean, variance
+        return mean, variance + self._beyond(state, rows)
+
+    def _beyond(self, state: State, rows: VaryingRows) -> np.ndarray:
+        """Variance (n,) that rows outside the range of the data have, and the sines have not."""
+        result = np.zeros(rows.n_rows)
+        values = self.factory.values_of(self.values_at(state.z), self.rows)
+        for part in self.kernel.parts:
+            at = np.flatnonzero(part.beyond(rows.times))
+            if len(at):
+                tensors = {name: pt.as_tensor(value) for name, value in values.items()}
+                result[at] += pytensor.function([], part.lost_variance(tensors, rows, at), mode=_QUICK)()
+        return result
 
     def draws(self, state: State, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draws of the variable that holds the functions."""

@@ -17,6 +17,7 @@ from zoo.experiments.housing import Split, score
 from zoo.models.local_smoothing import KernelLocalSmoothing
 from zoo.models.varying_baselines import NonisotropicVaryingCoefficients, PooledGP
 from zoo.models.varying_coefficient import VaryingCoefficientGP
+from zoo.models.varying_component import VaryingComponent
 
 __all__ = ["METHODS", "RIVALS", "Effort", "gelfand_bound", "installed", "measure"]
 
@@ -29,7 +30,9 @@ class Effort(NamedTuple):
     cv : int
         Folds that choose bandwidth and penalty of kernel-local smoothing.
     exact_up_to : int
-        Rows up to which Gaussian processes are exact; beyond, they have random inducing points (FITC).
+        Rows up to which Gaussian processes are exact. Beyond, they have random inducing points (FITC); linear
+        coefficients that vary over longitude and latitude alone, a basis of sines. (Such a basis ends at its box, and
+        cannot predict days after those of the training rows.)
     n_inducing : int
     seed : int
         Of inducing points, folds and draws.
@@ -45,6 +48,8 @@ class Effort(NamedTuple):
 _TOLERANCE = 1e-5
 # Labels are predicted by the sign of the mean of this many draws of f, whose own error is small against its sd.
 _DRAWS = 400
+# Functions a column of t where linear coefficients that vary over places have a basis of sines.
+_SINES = 20
 
 Predictor = Callable[[MultiTaskData, MultiTaskData, bool, Effort], np.ndarray]
 
@@ -73,11 +78,12 @@ def _process(
     method = "laplace" if labels else "exact"
     # A linear kernel of x alone has as many weights as features: exact whatever n is.
     if train.n_rows > effort.exact_up_to and name not in ("x-lin", "xt-lin"):
-        settings |= {
-            "approximation": "fitc", "n_inducing": effort.n_inducing, "placement": "random",
-            "inducing_seed": effort.seed,
-        }  # fmt: skip
-        method = "laplace" if labels else "inducing"
+        approximation, method = "fitc", "laplace" if labels else "inducing"
+        settings |= {"n_inducing": effort.n_inducing, "placement": "random", "inducing_seed": effort.seed}
+        if name == "isovcm-lin" and train.t is not None and train.t.shape[1] == 2:
+            model = replace(model, task_kernel=(VaryingComponent(kernel="matern32", n_basis=_SINES),))
+            approximation, method = "hsgp", "laplace" if labels else "hsgp"
+        settings["approximation"] = approximation
     fit = model.fit(train, method, draws=_DRAWS if labels else 1, **settings)
     return np.asarray(fit.predict(test, random_seed=effort.seed)["mean"].to_numpy())
 

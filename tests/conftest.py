@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 # One thread for linear algebra: the suite itself runs in parallel, and small matrices lose by more. Before NumPy loads.
@@ -19,3 +21,11 @@ def has_data() -> bool:
     """Whether the real data sets are on this machine."""
     folder = os.environ.get("ZOO_DATA")
     return folder is not None and (Path(folder) / "school").is_dir()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal, also where a parent process (a shell's background job) had it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import signal
 import threading
 import time
 
@@ -79,14 +78,6 @@ def test_progress_bar_shows_diagnostics(capsys):
     assert "420/420" in shown
     assert "ESS" in shown
     assert "R-hat" in shown
-
-
-@pytest.fixture
-def interruptible():
-    """Ctrl-C as in a terminal, also where a parent process (a shell's background job) had it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -13,7 +13,6 @@ from zoo.cli import main
 from zoo.experiments import li2014
 from zoo.experiments.li2014 import Settings, curves, latent_table, reproduce, score_table
 from zoo.experiments.outputs import markdown
-from zoo.experiments.runner import Job, run_jobs
 from zoo.experiments.yardsticks import (
     FeatureLearning,
     PooledLinear,
@@ -22,6 +21,7 @@ from zoo.experiments.yardsticks import (
     decision,
     require_sklearn,
 )
+from zoo.runner import Job, run_jobs
 
 pytest.importorskip("sklearn")
 

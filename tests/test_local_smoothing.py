@@ -367,6 +367,22 @@ def test_sd_of_coefficients() -> None:
         np.testing.assert_allclose(found.sd[n], 0.4 * np.sqrt(np.diag(inverse)), rtol=1e-8)
 
 
+def test_a_fit_gives_its_coefficients_as_the_processes_do() -> None:
+    data = rows()
+    fit = fitted(data, noise=0.4)
+    places = data.t[:3]
+    table = fit.coefficients(places, ci_prob=0.5)
+    found = coefficients_at(fit, places)
+    assert table["mean"].dims == ("feature", "place")
+    np.testing.assert_array_equal(table["mean"].T, found.mean)
+    np.testing.assert_array_equal(table[fit.data.t_names[1]], places[:, 1])
+    # Half of a normal law lies within 0.6745 standard deviations.
+    np.testing.assert_allclose(table["upper"] - table["mean"], 0.674490 * table["sd"], rtol=1e-5)
+    assert fit.coefficients().sizes["place"] == len(np.unique(data.t, axis=0))
+    with pytest.raises(ValueError, match="task is given"):
+        fit.coefficients(places, task="a")
+
+
 def test_places_of_coefficients_are_checked() -> None:
     fit = fitted(rows())
     with pytest.raises(ValueError, match="t has 3 columns, but the data have 2"):

@@ -225,7 +225,7 @@ def test_start_from_another_fit():
     data = _data("hinge")
     first = zoo.MaxMargin().fit(data, "gibbs", draws=200, tune=200, chains=2, random_seed=1, progress=False)
     options = dict(draws=1, tune=0, chains=3, random_seed=2, progress=False)
-    kernel = zoo.MaxMargin().kernel(data, data.y)
+    kernel = zoo.MaxMargin().gibbs_kernel(data, data.y)
     state = kernel.initialise(np.random.default_rng(0))
     last = {name: v.isel(chain=1, draw=-1).to_numpy() for name, v in first.posterior.items()}
     kernel.set_values(state, last)
@@ -237,7 +237,7 @@ def test_start_from_another_fit():
     fixed = zoo.MaxMargin(task_cov="identity")
     fit = fixed.fit(data, "gibbs", start=first, **options)
     assert fit.posterior.sizes["chain"] == 3
-    kernel = fixed.kernel(data, data.y)
+    kernel = fixed.gibbs_kernel(data, data.y)
     state = kernel.initialise(np.random.default_rng(0))
     kernel.set_values(state, last)
     assert np.array_equal(state["P"], np.eye(3))

@@ -194,7 +194,7 @@ def test_starting_values_come_back():
     """``set_values`` puts a draw into the state."""
     data = _tasks()
     model = zoo.NIWLinear(noise="task", scale=0.3)
-    kernel = model.kernel(model.prepare(data), data.y)
+    kernel = model.gibbs_kernel(model.prepare(data), data.y)
     rng = np.random.default_rng(0)
     first, second = kernel.initialise(rng), kernel.initialise(rng)
     for _ in range(3):

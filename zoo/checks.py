@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from zoo.arrays import as_array, as_floats, column_label
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
@@ -18,12 +20,14 @@ __all__ = [
     "finite_matrix",
     "finite_sparse",
     "finite_vector",
+    "flag",
     "is_sparse",
     "names",
     "one_of",
     "positive",
     "probability",
     "task_codes",
+    "text_labels",
     "whole_number",
 ]
 
@@ -31,9 +35,16 @@ __all__ = [
 def one_of(value: Any, allowed: Iterable[Any], argument: str) -> None:
     """Raise unless ``value`` is among ``allowed``."""
     options = list(allowed)
-    if value not in options:
+    # An array compares with each word entry by entry.
+    if np.ndim(value) > 0 or value not in options:
         shown = ", ".join(repr(o) for o in options[:12]) + (", ..." if len(options) > 12 else "")
         raise ValueError(f"{argument}: {value!r} is unknown. Choose from {shown}.")
+
+
+def flag(value: Any, argument: str) -> None:
+    """Raise unless ``value`` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{argument} is {value!r}. Give True or False.")
 
 
 def positive(value: Any, argument: str) -> None:
@@ -63,8 +74,9 @@ def whole_number(value: Any, argument: str, least: int = 1) -> int:
 
 def probability(value: Any, argument: str) -> None:
     """Raise unless ``value`` is strictly between 0 and 1."""
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{argument} is {value}. Give a probability between 0 and 1.")
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not (number and 0.0 < value < 1.0):
+        raise ValueError(f"{argument} is {value!r}. Give a probability between 0 and 1.")
 
 
 def finite_matrix(
@@ -73,28 +85,18 @@ def finite_matrix(
     """``values`` as an (n, m) float64 array, finite; with ``allow_missing`` NaN may stand in it."""
     if hasattr(values, "toarray"):
         values = values.toarray()
-    raw = values if isinstance(values, pd.DataFrame) else np.asarray(values)
+    raw = values if isinstance(values, pd.DataFrame) else as_array(values, argument)
     if raw.ndim != 2:
         raise ValueError(f"{argument} has {raw.ndim} dimension(s), shape {raw.shape}. Give a 2-D array.")
     if 0 in raw.shape:
         raise ValueError(f"{argument} is empty, shape {raw.shape}. Give at least one row and one column.")
-    try:
-        if not _holds_numbers(raw):
-            raise TypeError
-        matrix = np.array(raw, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        column = _first_non_numeric_column(pd.DataFrame(raw))
-        name = column_names[column] if column_names is not None else column
-        raise ValueError(
-            f"{argument} column {name!r} holds values that are not numbers. "
-            "Encode it first, for instance with pandas.get_dummies."
-        ) from None
+    matrix = as_floats(raw, argument, column_names)
     bad = np.isinf(matrix) if allow_missing else ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        name = repr(column_names[column]) if column_names is not None else str(column)
         raise ValueError(
-            f"{argument} is {matrix[row, column]} in row {row}, column {name}. Drop the row or impute the value."
+            f"{argument} is {matrix[row, column]} in row {row}, column {column_label(column_names, column)}. "
+            "Drop the row or impute the value."
         )
     return matrix
 
@@ -119,16 +121,23 @@ def finite_sparse(values: Any, argument: str, column_names: Sequence[str] | None
         raise ValueError(
             f"{argument} holds values of type {values.dtype}. Give a sparse matrix of real numbers."
         )
-    matrix = csr_matrix(values, dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
+    with np.errstate(over="ignore"):
+        matrix = csr_matrix(values, dtype=np.float64, copy=True)
+    try:
+        # A wrong index would be read outside of the memory of the matrix.
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{argument} is a damaged sparse matrix ({error}). Make it anew.") from None
+    with np.errstate(over="ignore"):
+        matrix.sum_duplicates()
     matrix.eliminate_zeros()
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if len(bad):
         row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
         column = int(matrix.indices[bad[0]])
-        name = repr(column_names[column]) if column_names is not None else str(column)
         raise ValueError(
-            f"{argument} is {matrix.data[bad[0]]} in row {row}, column {name}. Drop the row or impute the value."
+            f"{argument} is {matrix.data[bad[0]]} in row {row}, column {column_label(column_names, column)}. "
+            "Drop the row or impute the value."
         )
     return matrix
 
@@ -138,25 +147,9 @@ def finite_inputs(values: Any, argument: str, column_names: Sequence[str] | None
     return (finite_sparse if is_sparse(values) else finite_matrix)(values, argument, column_names)
 
 
-def _holds_numbers(raw: Any) -> bool:
-    # Strings that look like numbers, dates and complex values would otherwise be converted in silence.
-    kinds = {dtype.kind for dtype in raw.dtypes} if isinstance(raw, pd.DataFrame) else {raw.dtype.kind}
-    return kinds <= set("biufO")
-
-
-def _first_non_numeric_column(frame: pd.DataFrame) -> int:
-    for i in range(frame.shape[1]):
-        column = frame.iloc[:, i]
-        if column.dtype.kind not in "biuf" and not all(
-            isinstance(v, int | float | np.number) for v in column
-        ):
-            return i
-    return 0
-
-
 def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:
     """``values`` as an (n_rows,) float64 array, finite."""
-    raw = np.asarray(values)
+    raw = as_array(values, argument)
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.ndim != 1:
@@ -169,41 +162,55 @@ def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:
 def names(
     values: Sequence[str] | None, argument: str, length: int | None = None, prefix: str = ""
 ) -> tuple[str, ...]:
-    """Distinct, non-empty names; made from ``prefix`` and a number where none are given."""
+    """Distinct, non-empty names that a file can hold; made from ``prefix`` and a number where none are given."""
     if values is None:
         assert length is not None
         return tuple(f"{prefix}{i}" for i in range(length))
-    result = tuple(str(v) for v in values)
-    if length is not None and len(result) != length:
-        raise ValueError(f"{argument} has {len(result)} names for {length} columns. Give one a column.")
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ValueError(f"{argument} is {values!r}. Give a list of names.")
+    given = list(values)
+    if length is not None and len(given) != length:
+        raise ValueError(f"{argument} has {len(given)} names for {length} columns. Give one a column.")
+    result = tuple("" if _is_missing(value) else str(value) for value in given)
     seen: set[str] = set()
     for name in result:
         if not name:
             raise ValueError(f"{argument} holds an empty name. Give every entry a name.")
         if name in seen:
             raise ValueError(f"{argument} holds {name!r} twice. Names must be distinct.")
+        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ValueError(
+                f"{argument} holds {name!a}, of which a character cannot be saved. Remove NUL and lone surrogates."
+            )
         seen.add(name)
     return result
 
 
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
+
+
 def task_codes(task: Any, n_rows: int, task_names: Sequence[str] | None) -> tuple[np.ndarray, Sequence[str]]:
     """Integer codes 0 .. T-1 of each row's task, and the T names."""
+    if task_names is not None:
+        task_names = names(task_names, "task_names")
     if task is None:
         if task_names is not None and len(task_names) != 1:
-            raise ValueError("task is missing but task_names names several tasks. Give the task of each row.")
+            raise ValueError(
+                f"task is missing but task_names holds {len(task_names)} names. Give the task of each row."
+            )
         return np.zeros(n_rows, dtype=np.int64), task_names or ["all"]
-    raw = np.asarray(task)
+    raw = as_array(task, "task")
+    if raw.dtype.kind == "U" and isinstance(task, list | tuple):
+        raw = np.array(task, dtype=object)  # NumPy has made text of numbers and NaN among them
     if raw.ndim != 1 or len(raw) != n_rows:
         raise ValueError(f"task has shape {raw.shape} and X has {n_rows} rows. Give one task a row.")
     if pd.isna(raw).any():
         row = int(np.flatnonzero(pd.isna(raw))[0])
         raise ValueError(f"task is missing in row {row}. Drop the row or name its task.")
-    if raw.dtype.kind == "f" and not (np.isfinite(raw) & (raw == np.round(raw))).all():
-        row = int(np.flatnonzero(~(np.isfinite(raw) & (raw == np.round(raw))))[0])
-        raise ValueError(f"task is {raw[row]} in row {row}. Tasks are names or whole numbers.")
     if raw.dtype.kind in "iuf":
-        return _numeric_codes(raw.astype(np.int64), task_names)
-    labels = [str(v) for v in raw]
+        return _numeric_codes(_whole_numbers(raw), task_names)
+    labels = text_labels(raw, "task")
     order = list(task_names) if task_names is not None else sorted(set(labels))
     index = {name: i for i, name in enumerate(order)}
     for row, label in enumerate(labels):
@@ -211,6 +218,32 @@ def task_codes(task: Any, n_rows: int, task_names: Sequence[str] | None) -> tupl
             raise ValueError(f"task is {label!r} in row {row}, which task_names does not hold. Add it.")
     _no_empty_task(np.array([index[v] for v in labels]), order)
     return np.array([index[v] for v in labels], dtype=np.int64), order
+
+
+def text_labels(values: np.ndarray, argument: str) -> list[str]:
+    """Task values as text; raises where that joins values that differ, or parts values that are equal."""
+    labels = [str(v) for v in values]
+    try:
+        distinct = len(set(values.tolist()))
+    except TypeError:
+        distinct = -1  # lists and the like, which have no hash
+    if distinct != len(set(labels)) or values.dtype.kind == "c":
+        raise ValueError(
+            f"{argument} holds values of several kinds, or that are no names, such as {values[0]!r}. "
+            "Give text, or whole numbers."
+        )
+    return labels
+
+
+def _whole_numbers(raw: np.ndarray) -> np.ndarray:
+    # Above 2^53 floats are no longer all whole numbers, above 2^63 integers would change their sign.
+    bad = raw > np.iinfo(np.int64).max if raw.dtype.kind == "u" else np.zeros(len(raw), dtype=bool)
+    if raw.dtype.kind == "f":
+        bad = ~((np.abs(raw) < 2.0**53) & (raw == np.round(raw)))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"task is {raw[row]} in row {row}. Tasks are names or whole numbers.")
+    return raw.astype(np.int64)
 
 
 def _numeric_codes(raw: np.ndarray, task_names: Sequence[str] | None) -> tuple[np.ndarray, Sequence[str]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from zoo.arrays import as_array
 from zoo.checks import (
     finite_inputs,
     finite_matrix,
@@ -21,7 +22,9 @@ from zoo.checks import (
     is_sparse,
     names,
     one_of,
+    probability,
     task_codes,
+    text_labels,
     whole_number,
 )
 
@@ -33,6 +36,10 @@ __all__ = ["MultiTaskData", "Transform"]
 
 # A random deal of inputs to folds can paint itself into a corner where tasks have few inputs each.
 _DEALS_OF_INPUTS = 100
+# Of its mean: a standard deviation below it is rounding, of a constant column.
+_ROUNDING = 1e-12
+# Sizes that a model takes: engines form fourth powers of features, and squares of what is divided by.
+_LARGEST, _SMALLEST = 1e20, 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +157,8 @@ class MultiTaskData:
             Names the argument and the first offending row, task or column.
         """
         if feature_names is None and isinstance(X, pd.DataFrame):
-            feature_names = [str(c) for c in X.columns]
+            feature_names = list(X.columns)
+        _require_same_index(X=X, y=y, task=task, t=t, weight=weight)
         inputs = finite_inputs(X, "X", feature_names)
         n_rows = inputs.shape[0]
         y_ = finite_vector(y, "y", n_rows)
@@ -197,29 +205,37 @@ class MultiTaskData:
         ValueError
             Names the column that ``df`` lacks, or the first offending row.
         """
+        if not isinstance(df, pd.DataFrame):
+            raise TypeError(f"df is a {type(df).__name__}. Give a pandas DataFrame, or use from_arrays.")
+        if isinstance(df.columns, pd.MultiIndex):
+            raise ValueError("df has columns of several levels. Give them one name each.")
         if isinstance(features, str):
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
-        t_columns = [t] if isinstance(t, str) else list(t or [])
-        special = [c for c in (y, task, weight) if c is not None] + t_columns
-        if features is None:
-            features = [c for c in df.columns if c not in special]
+        t_columns = [] if t is None else list(t) if isinstance(t, list | tuple | pd.Index) else [t]
+        special = [y, *(c for c in (task, weight) if c is not None), *t_columns]
+        features = [c for c in df.columns if c not in special] if features is None else _listed(features)
         for column in [*special, *features]:
-            if column not in df.columns:
-                raise ValueError(
-                    f"df has no column {column!r}. Its columns are {', '.join(map(str, df.columns))}."
-                )
+            _require_one_column(df, column)
         if not len(features):
             raise ValueError("features is empty. Name at least one column of df.")
         task_labels, task_values = None, None
         if task is not None:
             task_labels, task_values = _task_column(df[task])
+        for argument, columns in (
+            ("task", [task]),
+            ("weight", [weight]),
+            ("t", t_columns),
+            ("features", features),
+        ):
+            if y in columns:
+                raise ValueError(f"{argument} holds {y!r}, which is the response. Name another column.")
         return cls.from_arrays(
-            X=df[list(features)],
+            X=df[features],
             y=df[y],
             task=task_values,
             t=df[t_columns] if t_columns else None,
             task_names=task_labels,
-            feature_names=[str(c) for c in features],
+            feature_names=features,
             weight=None if weight is None else df[weight],
         )
 
@@ -252,9 +268,10 @@ class MultiTaskData:
             Names the argument and the first offending row, task or column.
         """
         if task_names is None and isinstance(Y, pd.DataFrame):
-            task_names = [str(c) for c in Y.columns]
+            task_names = list(Y.columns)
         if feature_names is None and isinstance(X, pd.DataFrame):
-            feature_names = [str(c) for c in X.columns]
+            feature_names = list(X.columns)
+        _require_same_index(X=X, Y=Y, weight=weight)
         inputs = finite_inputs(X, "X", feature_names)
         Y_ = finite_matrix(Y, "Y", task_names, allow_missing=True)
         if len(Y_) != inputs.shape[0]:
@@ -289,7 +306,18 @@ class MultiTaskData:
             Variable or coordinate (obs, feature); the labels of its second dim become feature names.
         y, task : str
             Variables or coordinates (obs,) with the response and the task.
+
+        Raises
+        ------
+        TypeError
+            ``dataset`` is none.
+        ValueError
+            Names the variable that is absent, or whose dims do not fit.
         """
+        import xarray as xr
+
+        if not isinstance(dataset, xr.Dataset):
+            raise TypeError(f"dataset is a {type(dataset).__name__}. Give an xarray.Dataset.")
         for name in filter(None, (X, y, task)):
             one_of(name, [str(v) for v in dataset.variables], "the variables of dataset")
         features = dataset[X]
@@ -297,6 +325,14 @@ class MultiTaskData:
             raise ValueError(
                 f"X has dims {features.dims}. Give a variable of two dims, observation and feature."
             )
+        row = dataset[y].dims[0] if dataset[y].ndim == 1 else None
+        for name in filter(None, (y, task)):
+            if dataset[name].dims != (row,) or row not in features.dims:
+                raise ValueError(
+                    f"{name} has dims {dataset[name].dims} and {X} has {features.dims}. "
+                    f"Give {name} the dim of observations of {X} alone."
+                )
+        features = features.transpose(row, ...)
         column = features.dims[1]
         return cls.from_arrays(
             X=features.to_numpy(),
@@ -395,7 +431,14 @@ class MultiTaskData:
 
     def take(self, rows: Any) -> MultiTaskData:
         """The observations at these positions (integers or a boolean mask); tasks and names stay."""
-        index = np.arange(self.n_rows)[rows]
+        try:
+            index = np.atleast_1d(
+                np.arange(self.n_rows)[rows if isinstance(rows, slice) else _positions(rows)]
+            )
+        except IndexError as error:
+            raise ValueError(
+                f"rows do not fit the {self.n_rows} rows of the data ({error}). Give positions, or one bool a row."
+            ) from None
         if self.shares_inputs:
             used, row = np.unique(self.row[index], return_inverse=True)
         else:
@@ -418,8 +461,7 @@ class MultiTaskData:
         Every task keeps at least one training row. Observations that share an input (multi-label data)
         go to the same side, so no test input is seen in training.
         """
-        if not 0 < test_size < 1:
-            raise ValueError(f"test_size is {test_size}. Give a fraction between 0 and 1.")
+        probability(test_size, "test_size")
         rng = np.random.default_rng(random_seed)
         if self.shares_inputs:
             chosen = rng.permutation(self.n_inputs)[: round(test_size * self.n_inputs)]
@@ -528,14 +570,16 @@ class MultiTaskData:
         """The data of these tasks only, in the order given."""
         if not len(tasks):
             raise ValueError("tasks is empty. Name at least one task.")
-        order = []
+        tasks = names(tasks, "tasks")
+        position = {name: i for i, name in enumerate(self.task_names)}
         for name in tasks:
-            one_of(name, self.task_names, "tasks")
-            order.append(self.task_names.index(name))
+            if name not in position:
+                one_of(name, self.task_names, "tasks")
+        order = [position[name] for name in tasks]
         kept = self.take(np.isin(self.task, order))
         code = np.full(self.n_tasks, -1)
         code[order] = np.arange(len(order))
-        return replace(kept, task=code[kept.task], task_names=names(list(tasks), "tasks"))
+        return replace(kept, task=code[kept.task], task_names=tasks)
 
     def standardize(self, y: bool | None = None) -> MultiTaskData:
         """Data with features (and a real response) at mean 0 and standard deviation 1.
@@ -547,14 +591,14 @@ class MultiTaskData:
         if self.transform is not None:
             raise ValueError("the data are standardized already. Use them as they are.")
         self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
-        X = self.X
-        mean, scale = X.mean(axis=0), X.std(axis=0)
-        constant = scale <= 1e-12 * np.maximum(1.0, np.abs(mean))
+        mean, scale = _location_and_scale(self.X, self.feature_names, "X")
+        constant = scale == 0.0
         mean, scale = np.where(constant, 0.0, mean), np.where(constant, 1.0, scale)
         y_mean, y_scale = 0.0, 1.0
         scale_y = len(np.unique(self.y)) > 2 if y is None else y
         if scale_y:
-            y_mean, y_scale = float(self.y.mean()), float(self.y.std())
+            of_y = _location_and_scale(self.y[:, None], ("y",), "y")
+            y_mean, y_scale = float(of_y[0][0]), float(of_y[1][0])
             if y_scale == 0.0:
                 raise ValueError("y is constant. There is nothing to learn: check the response column.")
         transform = Transform(mean, scale, y_mean, y_scale)
@@ -567,6 +611,7 @@ class MultiTaskData:
 
     def add_intercept(self, name: str = "intercept") -> MultiTaskData:
         """Data with a last feature that is 1 everywhere."""
+        (name,) = names([name], "name")
         if name in self.feature_names:
             raise ValueError(f"name {name!r} is a feature already. Choose another name.")
         transform = self.transform
@@ -620,6 +665,52 @@ class MultiTaskData:
                 "and predict it as a new task."
             )
 
+    def column_sizes(self) -> np.ndarray:
+        """Largest absolute value of each feature, (D,)."""
+        return _sizes(self.inputs)
+
+    def require_workable_scale(self, fitted: bool = True) -> None:
+        """Raise where a column is so large, or so small, that powers of it leave float64 or lose all its digits.
+
+        Parameters
+        ----------
+        fitted : bool
+            Whether these are rows to fit. Of rows to predict only features and ``t`` count, and only large ones.
+        """
+        parts: list[tuple[str, Any, tuple[str, ...]]] = [("X", self.inputs, self.feature_names)]
+        if self.t is not None:
+            parts.append(("t", self.t, self.t_names or ()))
+        if fitted:
+            parts.append(("y", self.y[:, None], ("y",)))
+            if self.weight is not None:  # each of them, where of other columns the largest counts
+                extremes = np.array([[self.weight.min(), self.weight.max()]])
+                parts.append(("weight", extremes, ("weight", "weight")))
+            if self.transform is not None:
+                self._require_workable_units(self.transform)
+        for argument, values, labels in parts:
+            sizes = _sizes(values)
+            bad = np.flatnonzero((sizes > _LARGEST) | ((sizes > 0.0) & (sizes < _SMALLEST) & fitted))
+            if len(bad):
+                advice = (
+                    "Use data.standardize(), or other units." if fitted else "Check the units of these rows."
+                )
+                raise ValueError(
+                    f"{argument} column {labels[bad[0]]!r} has values of size {sizes[bad[0]]:.3g}, and models reckon "
+                    f"with {_SMALLEST:g} to {_LARGEST:g}. {advice}"
+                )
+
+    def _require_workable_units(self, transform: Transform) -> None:
+        scales = np.append(transform.x_scale, transform.y_scale)
+        means = np.abs(np.append(transform.x_mean, transform.y_mean))
+        bad = (scales < _SMALLEST) | (np.maximum(scales, means) > 1.0 / _SMALLEST)
+        if bad.any():
+            column = int(np.flatnonzero(bad)[0])
+            name = (*self.feature_names, "y")[column]
+            raise ValueError(
+                f"column {name!r} had standard deviation {scales[column]:.3g} and mean {means[column]:.3g} before "
+                "data.standardize(), beyond what results in its units can hold. Give it in other units."
+            )
+
     def warn_about_single_class_tasks(self) -> None:
         """Warn of tasks whose labels are all equal; raise when that is so in every task."""
         low = np.full(self.n_tasks, np.inf)
@@ -636,6 +727,73 @@ class MultiTaskData:
                 "They are fitted from the other tasks' information.",
                 UserWarning,
                 stacklevel=3,
+            )
+
+
+def _location_and_scale(
+    values: np.ndarray, column_names: Sequence[str], argument: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column of (N, m), in any units; the deviation is 0 of a constant column."""
+    # A power of two is exact. Without it squares overflow, or vanish, beyond 1e154 and below 1e-154.
+    _, exponent = np.frexp(np.abs(values).max(axis=0))
+    scaled = np.ldexp(values, -exponent)
+    mean, scale = scaled.mean(axis=0), scaled.std(axis=0)
+    scale[scale <= _ROUNDING * np.abs(mean)] = 0.0
+    reach = np.abs(scaled - mean).max(axis=0)
+    with np.errstate(over="ignore"):
+        far = np.flatnonzero(np.isinf(np.ldexp(reach, exponent)))
+    if len(far):
+        raise ValueError(
+            f"{argument} column {column_names[far[0]]!r} spans more than float64 holds. Divide it by a power of ten."
+        )
+    return np.ldexp(mean, exponent), np.ldexp(scale, exponent)
+
+
+def _sizes(values: np.ndarray | csr_matrix) -> np.ndarray:
+    """Largest absolute value of each column."""
+    if is_sparse(values):
+        return np.ravel(abs(values).max(axis=0).toarray())
+    return np.abs(values).max(axis=0) if len(values) else np.zeros(values.shape[1])
+
+
+def _positions(rows: Any) -> np.ndarray:
+    index = as_array(rows, "rows")
+    return index.astype(np.int64) if index.size == 0 else index
+
+
+def _listed(features: Any) -> list[Any]:
+    try:
+        return list(features)
+    except TypeError:
+        raise ValueError(f"features is {features!r}. Give a list of columns.") from None
+
+
+def _require_one_column(df: pd.DataFrame, column: Any) -> None:
+    try:
+        count = int((df.columns == column).sum()) if column in df.columns else 0
+    except TypeError:  # a list, which has no hash
+        raise ValueError(f"{column!r} is no name of a column of df. Give one name.") from None
+    if count != 1:
+        shown = ", ".join(map(str, df.columns))
+        raise ValueError(
+            f"df has {count} columns {column!r}. Give them names of their own."
+            if count
+            else f"df has no column {column!r}. Its columns are {shown}."
+        )
+
+
+def _require_same_index(**arguments: Any) -> None:
+    """Raise where tables or columns of pandas name their rows otherwise: rows would be paired by position alone."""
+    first: tuple[str, pd.Index] | None = None
+    for argument, value in arguments.items():
+        if not isinstance(value, pd.DataFrame | pd.Series):
+            continue
+        if first is None:
+            first = argument, value.index
+        elif len(first[1]) == len(value) and not first[1].equals(value.index):
+            raise ValueError(
+                f"{argument} has another index than {first[0]}, so its rows may belong to others. "
+                f"Align them, or pass {argument}.to_numpy() where the order of rows is the same."
             )
 
 
@@ -658,8 +816,9 @@ def _task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         used = column.cat.remove_unused_categories()  # an unused category would be an empty task
         return [str(c) for c in used.cat.categories], used.cat.codes.to_numpy()
-    if not pd.api.types.is_numeric_dtype(column.dtype):
-        column = column.astype(str)
+    if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
+        labels = text_labels(column.to_numpy(dtype=object), f"task column {column.name!r}")
+        column = pd.Series(labels if column.dtype.kind == "O" else column.astype(str), name=column.name)
     codes, categories = pd.factorize(column, sort=True)
     return [str(c) for c in categories], codes
 
@@ -677,10 +836,10 @@ def _task_variable(
     if isinstance(t_names, str):
         t_names = [t_names]
     if t_names is None and isinstance(t, pd.DataFrame):
-        t_names = [str(c) for c in t.columns]
+        t_names = list(t.columns)
     elif t_names is None and isinstance(t, pd.Series) and t.name is not None:
         t_names = [str(t.name)]
-    values: Any = t if isinstance(t, pd.DataFrame) else np.asarray(t)
+    values: Any = t if isinstance(t, pd.DataFrame) else as_array(t, "t")
     if values.ndim == 1:
         values = values[:, None]
     labels = names(t_names, "t_names", values.shape[1], prefix="t") if values.ndim == 2 else None
@@ -702,7 +861,7 @@ def _weights(weight: Any, n_rows: int) -> np.ndarray:
 
 def _weights_of_entries(weight: Any, observed: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
     """Weights as an (n, T) array, 1 where the response is missing."""
-    raw = np.array(weight)
+    raw = np.array(as_array(weight, "weight"))
     if raw.shape == observed.shape[:1]:
         raw[~observed.any(axis=1)] = 1
         return np.broadcast_to(_weights(raw, len(observed))[:, None], observed.shape)

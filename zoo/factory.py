@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,11 +13,14 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from zoo.breakdown import breakdown_explained
 from zoo.checks import covariance, one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
+from zoo.inference.checkpoint import Checkpoint, open_checkpoint
 from zoo.inference.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood, label_values
+from zoo.manifest import describe_run, seed_sequence
 from zoo.model_data import ModelData
 from zoo.storage import to_datatree
 
@@ -27,16 +32,26 @@ class UnsupportedMethodError(ValueError):
 
 
 class Method(NamedTuple):
-    """An inference method: its name, what it computes, whether that is a point instead of draws, and whether of
-    another prior.
+    """An inference method: its name, what it computes, whether that is a point instead of draws, whether of
+    another prior, and whether given estimates.
 
     A method that approximates the prior of the functions may hold them in another variable of ``representations``.
+    One that ``estimates`` draws given estimates of other variables, or from a normal law at a mode.
+    ``checkpoints`` says that it hands ``run.checkpoint`` to :func:`~zoo.inference.chains.run_chains` or
+    :func:`~zoo.inference.nuts.sample_nuts`, which write as they sample.
     """
 
     name: str
     computes: str
     point: bool = False
     approximates: bool = False
+    estimates: bool = False
+    checkpoints: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether it draws all variables of the model from their posterior: what calibration can be asked of."""
+        return not (self.point or self.approximates or self.estimates)
 
 
 class Run(NamedTuple):
@@ -47,6 +62,7 @@ class Run(NamedTuple):
     chains: int
     random_seed: Any
     progress: bool
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +106,18 @@ class ModelFactory:
     representations: ClassVar[tuple[str, ...]] = ()
     """Variables of which a posterior has one: what holds the functions, by the prior that the method takes."""
 
+    unordered_dims: ClassVar[tuple[str, ...]] = ()
+    """Dims whose order means nothing, as of the columns of a binary matrix."""
+
     sparse_inputs: ClassVar[bool] = False
     """Whether the features may be a sparse matrix."""
 
     needs_t: ClassVar[bool] = False
     """Whether the data must have a continuous task variable."""
+
+    jitter: ClassVar[float] = 0.0
+    """What is added to the diagonal of covariance matrices that need a factor, as a share of their mean variance; or
+    the share of the largest below which eigenvalues count as zero. Each fit says it, in ``posterior.attrs``."""
 
     allows_empty_tasks: ClassVar[bool] = False
     """Whether a task may be without rows: it is then warned of, and predicted from the population."""
@@ -246,6 +269,7 @@ class ModelFactory:
                 f"X is a sparse matrix, and {type(self).__name__} needs a dense one. "
                 "Make the data from X.toarray(), or use a model of kernels (NIWGaussianProcess)."
             )
+        data.require_workable_scale()
         return self.observation.encode(data)
 
     def prepare(
@@ -315,25 +339,20 @@ class ModelFactory:
         """
         from dataclasses import replace
 
-        coded = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
-        model, _ = self.assemble(self.prepare(replace(data, y=coded), data), coded)
-        wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]
-        values = pm.draw([model[name] for name in [*wanted, "y"]], random_seed=random_seed)
-        dims = model.named_vars_to_dims
-        truth = xr.Dataset(
-            {
-                n: (dims.get(n, [f"{n}_dim_{i}" for i in range(np.ndim(v))]), v)
-                for n, v in zip(wanted, values, strict=False)
-            },
-            coords={k: list(v) for k, v in model.coords.items() if k != "obs" and v is not None},
-        )
-        return replace(data, y=np.asarray(values[-1], dtype=np.float64)), truth
+        from zoo.predictive import joint_draws
+
+        y, truth = joint_draws(self, data, 1, random_seed)
+        return replace(data, y=y[0]), truth.isel(draw=0)
 
     # ---------------------------------------------------------------- fitting
 
     def _methods(self) -> list[Method]:
         """Inference methods of this class with these fields, best first; ``nuts`` serves every model."""
-        return [Method("nuts", "draws from the exact posterior by the no-U-turn sampler (nutpie)")]
+        return [
+            Method(
+                "nuts", "draws from the exact posterior by the no-U-turn sampler (nutpie)", checkpoints=True
+            )
+        ]
 
     @property
     def methods(self) -> dict[str, str]:
@@ -402,20 +421,36 @@ class ModelFactory:
         progress : bool
             Show a progress bar.
         checkpoint : path, optional
-            Not supported yet by any method: raises if given.
+            A folder, by custom ``"run.zarr"``, that is written to while the chains run: a fit that was killed goes on
+            from there when the same call is made again. With specialised engines the draws are then, bit for bit,
+            those of a fit that nothing stopped. NUTS keeps finished chains, draws each chain from a seed of its own
+            (so not the draws that the same seed gives without a checkpoint), and draws an unfinished chain anew.
+            ``cores``, ``threads``, ``progress`` and where the chains run may change from call to call; a call that
+            differs in anything else is refused. When the run is finished, the same call reads it. Ctrl-C gives the
+            draws so far and leaves a checkpoint that goes on. Methods without Markov chains need none and refuse it.
         **method_options
             Options of the method, for instance ``cores``; an unknown one raises with the list.
 
         Returns
         -------
         Fit
+
+        Raises
+        ------
+        ValueError
+            An argument is wrong; or the checkpoint is damaged, of another run, or no checkpoint at all.
+        RuntimeError
+            Another process has the checkpoint open.
+        OSError
+            The checkpoint cannot be written to. What it holds is intact: the same call goes on from there.
         """
         name = self._engine(method, data)
         for argument, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
             whole_number(value, argument, least)
-        if checkpoint is not None:
+        if checkpoint is not None and not any(m.checkpoints for m in self._methods() if m.name == name):
             raise UnsupportedMethodError(
-                f"method {name!r} cannot write a checkpoint yet. Leave `checkpoint` out and save the fit."
+                f"method {name!r} of {type(self).__name__} writes no checkpoint as it works. "
+                "Leave `checkpoint` out, and keep the result with fit.save."
             )
         self._check_method(name)
         engine = getattr(self, f"_fit_{name}")
@@ -429,13 +464,31 @@ class ModelFactory:
             if negative == 0.0:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
         prepared = self.prepare(data)
-        # A third thing that an engine may return is what predictions need, so that they need not make it again.
-        posterior, stats, *made = engine(prepared, y, run, **method_options)
+        with (
+            self._checkpointed(checkpoint, data, name, run, method_options) as run,
+            breakdown_explained(f"method {name!r}", prepared),
+        ):
+            # A third thing that an engine may return is what predictions need, so that they need not make it again.
+            posterior, stats, *made = engine(prepared, y, run, **method_options)
         idata = to_datatree(self, data, prepared, y, posterior, stats, name, random_seed)
         fit = Fit(factory=self, data=data, idata=idata, method=name)
         for part in made:
             fit.cache.update(part)
         return fit
+
+    @contextmanager
+    def _checkpointed(
+        self, path: Any, data: MultiTaskData, method: str, run: Run, options: dict[str, Any]
+    ) -> Iterator[Run]:
+        """The run with its checkpoint open, and with the seed that this was started with."""
+        if path is None:
+            yield run
+            return
+        described = describe_run(self, data, method, run, getattr(self, f"_fit_{method}"), options)
+        drawn = {"entropy": np.random.SeedSequence().entropy} if run.random_seed is None else {}
+        with open_checkpoint(path, described, drawn) as checkpoint:
+            seed = seed_sequence(run.random_seed, checkpoint.manifest["drawn"].get("entropy"))
+            yield run._replace(random_seed=seed, checkpoint=checkpoint)
 
     def _fit_nuts(
         self,
@@ -447,6 +500,12 @@ class ModelFactory:
     ) -> tuple[Any, Any]:
         model, _ = self.assemble(data, y)
         return sample_nuts(model, cores=cores, nuts=nuts, **run._asdict())
+
+    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> Any:
+        """The Markov kernel of method "gibbs" (:mod:`zoo.inference.chains`), for prepared data and coded y."""
+        raise UnsupportedMethodError(
+            f"{type(self).__name__} has no Markov kernel of its own. Use its methods: {', '.join(self.methods)}."
+        )
 
     # ---------------------------------------------------------------- spec
 

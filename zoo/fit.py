@@ -220,6 +220,7 @@ class Fit:
             t=t_values,
             t_names=self.data.t_names,
         )
+        rows.require_workable_scale(fitted=False)
         return self.factory.prepare(rows, self.population_data, self.data), posterior, rng
 
     def _draws(
@@ -323,7 +324,9 @@ class Fit:
     def coefficients(
         self, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
     ) -> xr.Dataset:
-        """Coefficients that vary over t, or over tasks, of a :class:`zoo.VaryingCoefficientGP`, on the user's scale.
+        """Coefficients that vary over t, or over tasks, on the user's scale.
+
+        Of :class:`zoo.VaryingCoefficientGP` and its relatives, and of :class:`zoo.KernelLocalSmoothing`.
 
         Parameters
         ----------

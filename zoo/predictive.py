@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+import xarray as xr
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -17,7 +19,13 @@ if TYPE_CHECKING:
     from zoo.factory import ModelFactory
     from zoo.likelihoods.base import Likelihood
 
-__all__ = ["pointwise_log_likelihood", "predictive_draws", "responses_given"]
+__all__ = [
+    "PointwiseLogLikelihood",
+    "joint_draws",
+    "pointwise_log_likelihood",
+    "predictive_draws",
+    "responses_given",
+]
 
 _VALUES_PER_BLOCK = 20_000_000
 
@@ -62,17 +70,73 @@ def pointwise_log_likelihood(
         Their coded responses.
     posterior : dict of (chain, draw, ...) arrays
     """
-    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
-    n_draws = len(next(iter(flat.values())))
-    model, _ = factory.assemble(data, y)
-    observed = model["y"]
-    [term], inputs = _at_draws(model, [observed], list(flat))
-    density = pm.logp(term, model.rvs_to_values[observed])
-    function = pm.pytensorf.compile(list(inputs.values()), density, mode=Mode("py", "fast_compile"))
-    result = np.empty((n_draws, data.n_rows))
-    for s in range(n_draws):
-        result[s] = function(*(flat[name][s] for name in inputs))
-    return result
+    return PointwiseLogLikelihood(factory, data, y, list(posterior))(posterior)
+
+
+class PointwiseLogLikelihood:
+    """The same for many posteriors of the same rows, compiled once.
+
+    Parameters
+    ----------
+    factory, data, y
+        As above.
+    names : list of str
+        Variables that the posteriors hold.
+    """
+
+    def __init__(self, factory: ModelFactory, data: MultiTaskData, y: np.ndarray, names: list[str]):
+        self._model, _ = factory.assemble(data, y)
+        observed = self._model["y"]
+        [term], inputs = _at_draws(self._model, [observed], names)
+        density = pm.logp(term, self._model.rvs_to_values[observed])
+        self._names, self._n_rows = list(inputs), data.n_rows
+        self._function = pm.pytensorf.compile(list(inputs.values()), density, mode=Mode("py", "fast_compile"))
+
+    def set_response(self, y: np.ndarray) -> None:
+        """Take other coded responses (N,)."""
+        self._model.set_data("y_observed", y)
+
+    def __call__(self, posterior: dict[str, np.ndarray]) -> np.ndarray:
+        """Log densities (S, N) at posterior draws (chain, draw, ...)."""
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in posterior.items()}
+        n_draws = len(next(iter(flat.values())))
+        result = np.empty((n_draws, self._n_rows))
+        for s in range(n_draws):
+            result[s] = self._function(*(flat[name][s] for name in self._names))
+        return result
+
+
+def joint_draws(
+    factory: ModelFactory, data: MultiTaskData, size: int, random_seed: int | None = None
+) -> tuple[np.ndarray, xr.Dataset]:
+    """Independent draws of y (size, N) and of the variables of the model, from their joint law.
+
+    Of ``data`` only features and tasks are used. Auxiliary variables are left out.
+
+    Returns
+    -------
+    y : (size, N) array
+        Coded responses.
+    truth : xarray.Dataset
+        Dims ``draw`` and those of each variable.
+    """
+    coded = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
+    model, _ = factory.assemble(factory.prepare(replace(data, y=coded), data), coded)
+    wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]
+    function = pm.pytensorf.compile(
+        [], [model[name] for name in [*wanted, "y"]], mode=Mode("py", "fast_compile"), random_seed=random_seed
+    )
+    draws = [function() for _ in range(size)]
+    *values, y = (np.stack(column) for column in zip(*draws, strict=True))
+    dims = model.named_vars_to_dims
+    truth = xr.Dataset(
+        {
+            n: (("draw", *dims.get(n, [f"{n}_dim_{i}" for i in range(v.ndim - 1)])), v)
+            for n, v in zip(wanted, values, strict=True)
+        },
+        coords={k: list(v) for k, v in model.coords.items() if k != "obs" and v is not None},
+    )
+    return np.asarray(y, dtype=np.float64), truth
 
 
 def responses_given(

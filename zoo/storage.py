@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from zoo.checks import names
+from zoo.checks import finite_inputs, finite_matrix, finite_vector, names
 from zoo.data import MultiTaskData, Transform
+from zoo.digest import tree_digest
 from zoo.files import staged_file
+from zoo.untrusted import require_plain_file, require_seal, seal
 
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
@@ -23,6 +24,7 @@ __all__ = ["load", "save", "to_datatree"]
 
 SCHEMA_VERSION = 1
 _ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
+_GROUPS = ("posterior", "observed_data", "constant_data")
 
 
 def to_datatree(
@@ -61,6 +63,7 @@ def to_datatree(
         "inference_library_version": zoo.__version__,
         "sampling_method": method,
         "random_seed": "None" if random_seed is None else str(random_seed),
+        "jitter": factory.jitter,
     }
     names_only = {
         "task": list(data.task_names), "feature": list(data.feature_names), "obs": np.arange(data.n_rows)
@@ -131,8 +134,10 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
         zoo_conditioned=json.dumps(fit.conditioned),
     )
+    tree.attrs["zoo_digest"] = _digest(tree)
     with staged_file(path) as temporary:
         tree.to_netcdf(temporary, engine="h5netcdf")
+        seal(Path(temporary))
     return Path(path)
 
 
@@ -159,28 +164,32 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
     if not source.is_file():
         raise FileNotFoundError(f"path {str(source)!r} is no file. Give the file that fit.save wrote.")
     try:
+        require_seal(source)
+        require_plain_file(source)
         with xr.open_datatree(source, engine="h5netcdf") as opened:
             tree = opened.load()
     except Exception as error:  # h5py, h5netcdf and xarray each raise their own kinds on a damaged file
+        reason = str(error) if type(error) is ValueError else type(error).__name__
         raise ValueError(
-            f"path {str(source)!r} cannot be read as NetCDF ({type(error).__name__}). "
-            "It is damaged, or no file of fit.save."
+            f"path {str(source)!r} cannot be read as NetCDF ({reason}). It is damaged, or no file of fit.save."
         ) from error
     absent = [name for name in _ATTRIBUTES if name not in tree.attrs] + [
-        group for group in ("posterior", "observed_data", "constant_data") if group not in tree.children
+        group for group in _GROUPS if group not in tree.children
     ]
     if absent:
         raise ValueError(f"path {str(source)!r} holds no fit of zoo: {absent[0]!r} is missing. Use fit.save.")
-    version = int(tree.attrs["zoo_schema_version"])
-    if version != SCHEMA_VERSION:
+    version = tree.attrs["zoo_schema_version"]
+    if not isinstance(version, int | np.integer) or version != SCHEMA_VERSION:
         raise ValueError(
-            f"path {str(source)!r} has schema version {version}, this zoo reads {SCHEMA_VERSION}. Fit the model again."
+            f"path {str(source)!r} has schema version {str(version)[:20]}, this zoo reads {SCHEMA_VERSION}. "
+            "Fit the model again."
         )
     spec = _json_attribute(tree, "zoo_spec", source)
     if (
         not isinstance(spec, dict)
         or set(spec) != {"factory", "fields"}
         or not isinstance(spec["fields"], dict)
+        or not isinstance(spec["factory"], str)
     ):
         raise ValueError(f"path {str(source)!r} has a damaged zoo_spec. Fit the model again.")
     if factory is None and spec["factory"] not in FACTORIES:
@@ -193,19 +202,71 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         raise ValueError(
             f"path {str(source)!r} holds a fit of {spec['factory']}, not of {cls.__name__}. Pass that class."
         )
-    method = tree.attrs["zoo_method"]
-    data = _data_from_tree(tree, _json_attribute(tree, "zoo_transform", source))
-    conditioned = tuple(json.loads(tree.attrs.pop("zoo_conditioned", "[]")))
-    for name in _ATTRIBUTES:
-        del tree.attrs[name]
-    return Fit(factory=cls.from_spec(spec), data=data, idata=tree, method=method, conditioned=conditioned)
+    transform, conditioned = (
+        _json_attribute(tree, name, source) if name in tree.attrs else None
+        for name in ("zoo_transform", "zoo_conditioned")
+    )
+    try:
+        model = cls.from_spec(spec)
+        data = _data_from_tree(tree, transform)
+        method = _method(tree, model)
+        conditioned = _conditioned(conditioned, data)
+        _require_draws(tree["posterior"].to_dataset(), data)
+    # What a description or a variable of another kind than expected leads to is not to be foreseen.
+    except Exception as error:
+        raise ValueError(
+            f"path {str(source)!r} is damaged, or was changed after fit.save ({type(error).__name__}: {error}). "
+            "Fit the model again."
+        ) from error
+    # A file that was written before there was a digest has none.
+    if "zoo_digest" in tree.attrs and tree.attrs.pop("zoo_digest") != _digest(tree):
+        raise ValueError(
+            f"path {str(source)!r} is damaged, or was changed after fit.save: its digest is another. "
+            "Fit the model again, or load the file with xarray.open_datatree."
+        )
+    for name in (*_ATTRIBUTES, "zoo_conditioned"):
+        tree.attrs.pop(name, None)
+    return Fit(factory=model, data=data, idata=tree, method=method, conditioned=conditioned)
+
+
+def _digest(tree: xr.DataTree) -> str:
+    texts = [str(tree.attrs[name]) for name in (*_ATTRIBUTES, "zoo_conditioned") if name in tree.attrs]
+    return tree_digest(tree, _GROUPS, texts)
 
 
 def _json_attribute(tree: xr.DataTree, name: str, source: Path) -> Any:
     try:
         return json.loads(tree.attrs[name])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         raise ValueError(f"path {str(source)!r} has a damaged {name}. Fit the model again.") from None
+
+
+def _method(tree: xr.DataTree, model: ModelFactory) -> str:
+    """The name of the method. It may be one that a later version no longer has."""
+    method = tree.attrs["zoo_method"]
+    if not isinstance(method, str):
+        raise ValueError(f"zoo_method is {method!r}, which is no name")
+    return method
+
+
+def _conditioned(saved: Any, data: MultiTaskData) -> tuple[str, ...]:
+    """Tasks that came after the fit: they are the last ones."""
+    conditioned = tuple(saved or ())
+    if conditioned and conditioned != data.task_names[-len(conditioned) :]:
+        raise ValueError("zoo_conditioned does not name the last tasks")
+    return conditioned
+
+
+def _require_draws(posterior: xr.Dataset, data: MultiTaskData) -> None:
+    """Raise unless the variables are draws (chain, draw, ...) for the tasks of the data."""
+    if not posterior.data_vars:
+        raise ValueError("the posterior has no variable")
+    for name, values in posterior.data_vars.items():
+        if values.dims[:2] != ("chain", "draw") or values.dtype.kind not in "biuf" or not values.size:
+            raise ValueError(f"variable {name!r} of the posterior holds no draws")
+    for dim in {"task", "task_bis"} & set(posterior.sizes):
+        if posterior.sizes[dim] != data.n_tasks:
+            raise ValueError(f"the posterior has {posterior.sizes[dim]} tasks, the data {data.n_tasks}")
 
 
 def _t_names(constant: Any) -> tuple[str, ...] | None:
@@ -215,23 +276,54 @@ def _t_names(constant: Any) -> tuple[str, ...] | None:
     return names([str(v) for v in constant["t_column"].to_numpy()], "t_column")
 
 
-def _data_from_tree(tree: xr.DataTree, saved: dict[str, Any] | None) -> MultiTaskData:
-    constant = tree["constant_data"]
-    inputs = _inputs_from_variables(constant)
-    transform = None
-    if saved is not None:
-        transform = Transform(
-            np.array(saved["x_mean"]), np.array(saved["x_scale"]), saved["y_mean"], saved["y_scale"]
-        )
-    data = MultiTaskData(
-        inputs=inputs,
-        row=constant["row"].to_numpy() if "row" in constant else np.arange(inputs.shape[0]),
-        y=tree["observed_data"]["y"].to_numpy(),
-        task=constant["task_index"].to_numpy(),
-        task_names=names([str(v) for v in constant["task"].to_numpy()], "task"),
-        feature_names=names([str(v) for v in constant["feature"].to_numpy()], "feature"),
-        t=constant["t"].to_numpy() if "t" in constant else None,
-        t_names=_t_names(constant),
-        weight=constant["weight"].to_numpy() if "weight" in constant else None,
+def _transform_from_json(saved: Any, n_features: int) -> Transform | None:
+    if saved is None:
+        return None
+    x_mean, x_scale = (
+        finite_vector(saved[name], f"the transform's {name}", n_features) for name in ("x_mean", "x_scale")
     )
-    return replace(data, transform=transform)
+    y_mean, y_scale = (
+        float(finite_vector([saved[name]], f"the transform's {name}", 1)[0]) for name in ("y_mean", "y_scale")
+    )
+    if (x_scale <= 0.0).any() or y_scale <= 0.0:
+        raise ValueError("the transform has a scale that is not above 0")
+    return Transform(x_mean, x_scale, y_mean, y_scale)
+
+
+def _positions(values: Any, name: str, n_rows: int, size: int) -> np.ndarray:
+    """Integers (n_rows,) from 0 to size - 1."""
+    index = values.to_numpy()
+    if index.dtype.kind not in "iu" or index.shape != (n_rows,) or not np.all((index >= 0) & (index < size)):
+        raise ValueError(f"{name} does not hold a position below {size} for each of {n_rows} rows")
+    return index.astype(np.int64)
+
+
+def _data_from_tree(tree: xr.DataTree, saved: Any) -> MultiTaskData:
+    """The data of a file, checked as those that a user hands in."""
+    constant = tree["constant_data"]
+    y = tree["observed_data"]["y"].to_numpy()
+    n_rows = y.shape[0]
+    feature_names = names([str(v) for v in constant["feature"].to_numpy()], "feature")
+    task_names = names([str(v) for v in constant["task"].to_numpy()], "task")
+    inputs = finite_inputs(_inputs_from_variables(constant), "X", feature_names)
+    if inputs.shape[1] != len(feature_names) or ("row" not in constant and inputs.shape[0] != n_rows):
+        raise ValueError(f"X has shape {inputs.shape}, for {n_rows} rows of {len(feature_names)} features")
+    t = finite_matrix(constant["t"].to_numpy(), "t", None) if "t" in constant else None
+    if t is not None and len(t) != n_rows:
+        raise ValueError(f"t has {len(t)} rows, y has {n_rows}")
+    weight = finite_vector(constant["weight"].to_numpy(), "weight", n_rows) if "weight" in constant else None
+    if weight is not None and (weight <= 0.0).any():
+        raise ValueError("weight is not above 0")
+    shared = "row" in constant
+    return MultiTaskData(
+        inputs=inputs,
+        row=_positions(constant["row"], "row", n_rows, inputs.shape[0]) if shared else np.arange(n_rows),
+        y=finite_vector(y, "y", n_rows),
+        task=_positions(constant["task_index"], "task_index", n_rows, len(task_names)),
+        task_names=task_names,
+        feature_names=feature_names,
+        t=t,
+        t_names=_t_names(constant),
+        weight=weight,
+        transform=_transform_from_json(saved, len(feature_names)),
+    )

@@ -19,11 +19,11 @@ from zoo.experiments import conjoint
 from zoo.experiments.joint_selection import scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.request import chosen, require_known
-from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.yardsticks import PooledLinear, SeparateLinear, choose, decision, require_sklearn
 from zoo.kernels.task_metric import pca_metric
 from zoo.models.multitask_kernel import MultiTaskKernelMachine
 from zoo.report import print_frame
+from zoo.runner import Job, Outcome, run_jobs
 from zoo.selection import select
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from zoo.data import MultiTaskData
 from zoo.diagnostics import compare, explained_variance, f1_scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.request import require_known
-from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.yardsticks import (
     FeatureLearning,
     PooledLinear,
@@ -34,6 +33,7 @@ from zoo.factory import ModelFactory
 from zoo.fit import Fit
 from zoo.registry import get_factory
 from zoo.report import complete, print_frame
+from zoo.runner import Job, Outcome, run_jobs
 from zoo.selection import select
 
 if TYPE_CHECKING:

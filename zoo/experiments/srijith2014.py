@@ -25,9 +25,9 @@ from zoo.experiments.joint_selection import (
 )
 from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.request import chosen, require_known
-from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.yardsticks import require_sklearn
 from zoo.report import print_frame
+from zoo.runner import Job, Outcome, run_jobs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

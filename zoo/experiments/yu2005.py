@@ -17,7 +17,6 @@ from rich.console import Console
 from zoo.data import MultiTaskData
 from zoo.experiments.outputs import markdown, print_failures, write_figure, write_table
 from zoo.experiments.request import chosen, require_known
-from zoo.experiments.runner import Job, Outcome, run_jobs
 from zoo.experiments.topics import (
     PARTS,
     ZERO_MEAN,
@@ -42,6 +41,7 @@ from zoo.files import staged_file
 from zoo.kernels import LearnedKernel
 from zoo.models.niw_gp import NIWGaussianProcess
 from zoo.report import complete, print_frame
+from zoo.runner import Job, Outcome, run_jobs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
 
@@ -12,9 +15,13 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from zoo.inference.chain_record import ChainRecord, Saved
+from zoo.inference.checkpoint import Checkpoint
 from zoo.inference.progress import ChainProgress
 
-__all__ = ["Kernel", "run_chains"]
+__all__ = ["Kernel", "copies", "largest_rectangle", "put_back", "run_chains"]
+
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class Kernel(Protocol):
@@ -39,6 +46,40 @@ class Kernel(Protocol):
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:
         """A few scalars for the progress bar and ``sample_stats``."""
         ...
+
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Copies of every number that the next sweep reads and that ``initialise`` does not make of the data alone.
+
+        Checkpoints need it, and nothing else does. Mind the memory layout: it decides how sums are rounded.
+        """
+        ...
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Put a snapshot into a state that ``initialise`` made: the next sweep is, bit for bit, that of the snapshot.
+
+        A file may hold anything: raises ``ValueError`` or ``KeyError`` where the arrays do not fit.
+        """
+        ...
+
+
+def copies(state: dict[str, Any], names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Copies of entries of a state, for ``snapshot``."""
+    return {name: np.array(state[name], order="C") for name in names}
+
+
+def put_back(state: dict[str, Any], snapshot: dict[str, np.ndarray], names: Iterable[str]) -> None:
+    """Fill arrays of a state from a snapshot, in place, for ``restore``.
+
+    Raises
+    ------
+    KeyError, ValueError
+        An array is missing, or of another shape or type.
+    """
+    for name in names:
+        old, new = state[name], snapshot[name]
+        if old.shape != new.shape or old.dtype != new.dtype:
+            raise ValueError(f"{name} is {new.dtype} {new.shape}, expected {old.dtype} {old.shape}")
+        old[...] = new
 
 
 class _Store:
@@ -79,6 +120,19 @@ class _Store:
                 place: tuple[Any, ...] = (row, draw, *(slice(n) for n in new.shape))
                 array[place] = new
 
+    def put_block(self, values: dict[str, np.ndarray], row: int, first: int) -> None:
+        """Put draws (n, ...) of one chain, that were stored before."""
+        for name, block in values.items():
+            shape = (*self._shape, *block.shape[1:])
+            with self._lock:
+                array = self.arrays.get(name)
+                array = np.zeros(shape, block.dtype) if array is None else _padded(array, shape)
+                self.arrays[name] = array
+                place: tuple[Any, ...] = (
+                    row, slice(first, first + len(block)), *(slice(n) for n in block.shape[1:])
+                )  # fmt: skip
+                array[place] = block
+
 
 def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The array with zeros behind its entries, at least of this shape."""
@@ -97,13 +151,16 @@ class _Chain:
         seed: np.random.SeedSequence,
         start: dict[str, np.ndarray] | None,
         stores: tuple[_Store, _Store] | None,
+        record: ChainRecord | None,
     ):
         self.kernel = kernel
         self.number = number
         self.plan = plan
         self.seed = seed
         self.start = start
+        self.record = record
         self.done = 0
+        self._sweeps = 0
         # In threads a row of what all chains share; in another process a store of its own.
         self.row = 0 if stores is None else number
         self._posterior, self._stats = stores or (_Store(1, plan.draws), _Store(1, plan.draws))
@@ -119,21 +176,79 @@ class _Chain:
         return {name: array[self.row] for name, array in self._stats.arrays.items()}
 
     def run(self, report: Callable[[_Chain, int], None] | None, stop: threading.Event | None) -> _Chain:
-        rng = np.random.default_rng(self.seed)
-        plan = self.plan
-        state = self.kernel.initialise(rng, plan.threads)
-        if self.start is not None:
-            self.kernel.set_values(state, self.start)
-        for i in range(plan.tune + plan.draws * plan.thin):
+        """Sample to the end, or until ``stop``; where there is a record, go on from what it holds."""
+        if stop is None:
+            # Dask puts arrays at addresses of any kind, where NumPy sums in another order. Copies lie as in threads.
+            self.kernel, self.start = copy.deepcopy((self.kernel, self.start))
+        # In threads the limit holds for all chains already.
+        limits = threadpool_limits(1) if stop is None else nullcontext()
+        with limits, nullcontext() if self.record is None else self.record.locked():
+            return self._run(report, stop)
+
+    def _run(self, report: Callable[[_Chain, int], None] | None, stop: threading.Event | None) -> _Chain:
+        plan, record = self.plan, self.record
+        total = plan.tune + plan.draws * plan.thin
+        saved = self.take_up()
+        if report is not None:
+            report(self, self._sweeps)
+        if self._sweeps == total or (stop is not None and stop.is_set()):
+            return self
+        rng, state = self._start(saved)
+        parent = os.getppid()
+        for i in range(self._sweeps, total):
             if stop is not None and stop.is_set():
                 break
             self.kernel.sweep(rng, state)
+            self._sweeps = i + 1
             draw, left = divmod(i + 1 - plan.tune, plan.thin)
             if draw > 0 and left == 0:
                 self._store(state, draw - 1)
+            if record is not None and record.due(self.done):
+                self._save(record, rng, state, finished=i + 1 == total)
+                if stop is None and os.getppid() != parent:
+                    raise RuntimeError(f"the process that started chain {self.number} is gone")
             if report is not None:
                 report(self, i + 1)
+        if record is not None and record.sweeps < self._sweeps:
+            self._save(record, rng, state, finished=self._sweeps == total)
         return self
+
+    def _start(self, saved: Saved | None) -> tuple[np.random.Generator, dict[str, Any]]:
+        """Random numbers and state at the start of the chain, or where it was saved."""
+        rng = np.random.default_rng(self.seed)
+        state = self.kernel.initialise(rng, self.plan.threads)
+        if saved is not None:
+            assert self.record is not None
+            try:
+                self.kernel.restore(state, saved.snapshot)
+                rng.bit_generator.state = saved.rng
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+                raise self.record.damaged_snapshot(error) from error
+        elif self.start is not None:
+            self.kernel.set_values(state, self.start)
+        return rng, state
+
+    def take_up(self) -> Saved | None:
+        """Read what the record holds of this chain: its draws go into the store."""
+        saved = None if self.record is None else self.record.load()
+        if self.record is None or saved is None:
+            return None
+        for first, piece in self.record.pieces():
+            self._posterior.put_block(piece.get("posterior", {}), self.row, first)
+            self._stats.put_block(piece.get("sample_stats", {}), self.row, first)
+        self.done, self._sweeps = saved.draws, saved.sweeps
+        return saved
+
+    def _save(
+        self, record: ChainRecord, rng: np.random.Generator, state: dict[str, Any], finished: bool
+    ) -> None:
+        groups = {
+            "posterior": {name: array[: self.done] for name, array in self.posterior.items()},
+            "sample_stats": {name: array[: self.done] for name, array in self.stats.items()},
+        }
+        snapshot = self.kernel.snapshot(state)
+        saved = Saved(self._sweeps, self.done, dict(rng.bit_generator.state), snapshot, None)
+        record.save(saved, groups if self.done else {}, finished)
 
     def _store(self, state: dict[str, Any], draw: int) -> None:
         self._posterior.put(self.kernel.record(state), self.row, draw, self.number)
@@ -160,6 +275,7 @@ def run_chains(
     threads: int | None = None,
     starts: list[dict[str, np.ndarray]] | None = None,
     progress: bool = True,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Draw from the kernel's posterior.
 
@@ -183,52 +299,89 @@ def run_chains(
     starts : list of dict, optional
         Posterior variables to start the chains from, used in turn; default: dispersed.
     progress : bool
+    checkpoint : Checkpoint, optional
+        Where each chain writes its draws and its state as it goes, and goes on from. When it writes has no influence
+        on the draws.
 
     Returns
     -------
     posterior, stats : dict of arrays (chain, draw, ...)
+
+    Raises
+    ------
+    OSError
+        The checkpoint could not be written to; it holds the chains as far as the message says.
     """
+    if thin < 1:
+        raise ValueError(f"thin is {thin!r}. Give a whole number of at least 1.")
+    if checkpoint is not None and not (hasattr(kernel, "snapshot") and hasattr(kernel, "restore")):
+        raise TypeError(
+            f"{type(kernel).__name__} has no methods `snapshot` and `restore`, which a checkpoint needs. "
+            "Write them, or leave `checkpoint` out."
+        )
     seed = (
         random_seed
         if isinstance(random_seed, np.random.SeedSequence)
         else np.random.SeedSequence(random_seed)
     )
-    if thin < 1:
-        raise ValueError(f"thin is {thin!r}. Give a whole number of at least 1.")
     backend, _ = joblib.parallel.get_active_backend(prefer="threads")
     shared = bool(getattr(backend, "supports_sharedmem", False))
-    stop = threading.Event() if shared else None
     available = cores or joblib.cpu_count()
     n_jobs = min(available, chains)
     plan = _Plan(draws, tune, thin, max(1, available // n_jobs) if threads is None else threads)
     stores = (_Store(chains, draws), _Store(chains, draws)) if shared else None
     runs = [
-        _Chain(kernel, i, plan, s, starts[i % len(starts)] if starts else None, stores)
+        _Chain(
+            kernel, i, plan, s, starts[i % len(starts)] if starts else None, stores,
+            None if checkpoint is None else checkpoint.chain(i, draws),
+        )
         for i, s in enumerate(seed.spawn(chains))
-    ]
+    ]  # fmt: skip
     bar = ChainProgress(chains, draws * thin + tune, tune) if progress else None
-    report = bar.report if bar is not None and shared else None
     with bar or nullcontext(), threadpool_limits(1):
         try:
-            parallel = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
-            runs = parallel(joblib.delayed(_Chain.run)(chain, report, stop) for chain in runs)
+            if shared:
+                _in_threads(runs, backend.effective_n_jobs(n_jobs), None if bar is None else bar.report)
+            else:
+                parallel = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
+                runs = parallel(joblib.delayed(_Chain.run)(chain, None, None) for chain in runs)
         except KeyboardInterrupt:
-            if stop is None:
+            if not shared and checkpoint is None:
                 raise
-            stop.set()
+            if not shared:
+                for chain in runs:  # what the workers have written is all that is left of them
+                    chain.take_up()
     return _collect(runs, stores)
+
+
+def _over(jobs: list[Future]) -> bool:
+    return all(job.done() for job in jobs) or any(job.done() and job.exception() for job in jobs)
+
+
+def _in_threads(runs: list[_Chain], n_jobs: int, report: Callable[[_Chain, int], None] | None) -> None:
+    """Run all chains; an interrupt, or an error of one, ends the others after the sweep that they are in."""
+    stop = threading.Event()
+    # Also for one job: an interrupt then comes between two sweeps, and not in the middle of one.
+    with ThreadPoolExecutor(n_jobs) as pool:
+        jobs = [pool.submit(chain.run, report, stop) for chain in runs]
+        try:
+            # In small steps: a notebook's interrupt does not wake a waiting thread on every system.
+            while not _over(jobs):
+                wait(jobs, _SECONDS_BETWEEN_LOOKS, FIRST_EXCEPTION)
+        finally:
+            stop.set()
+    for job in jobs:
+        job.result()
 
 
 def _collect(
     runs: list[_Chain], stores: tuple[_Store, _Store] | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """All chains as arrays; after an interrupt, the rectangle of chains x draws that keeps most draws."""
-    order = sorted(runs, key=lambda run: -run.done)
-    kept = max(range(1, len(order) + 1), key=lambda k: k * order[k - 1].done)
-    n_draws = order[kept - 1].done
+    numbers, n_draws = largest_rectangle([run.done for run in runs])
     if n_draws == 0:
         raise KeyboardInterrupt("interrupted in warm-up, before the first draw")
-    chosen = sorted(order[:kept], key=lambda run: run.number)
+    chosen, kept = [runs[i] for i in numbers], len(numbers)
     if stores is not None and kept == len(runs):  # no copy: draws of large covariances fill the memory
         return tuple({name: array[:, :n_draws] for name, array in s.arrays.items()} for s in stores)  # type: ignore[return-value]
 
@@ -241,3 +394,10 @@ def _collect(
         return stacked
 
     return stack("posterior"), stack("stats")
+
+
+def largest_rectangle(done: list[int]) -> tuple[list[int], int]:
+    """Chains to keep, and how many draws of each, so that most draws are kept."""
+    order = sorted(range(len(done)), key=lambda i: -done[i])
+    kept = max(range(1, len(order) + 1), key=lambda k: k * done[order[k - 1]])
+    return sorted(order[:kept]), done[order[kept - 1]]

@@ -5,14 +5,17 @@ r"""Exact draws of Bayesian linear regression with a learned prior scale.
     y \mid w, \sigma^2 \sim N(X w, \sigma^2 I), \quad w \mid \sigma^2, \tau \sim N(0, \sigma^2 \tau^2 I), \quad
     \sigma^2 \sim IG(a, b), \quad \tau \sim N^+(0, s^2).
 
-With :math:`X'X = U S U'`, :math:`z = U'X'y` and :math:`Q(\tau) = y'y - z'(S + \tau^{-2})^{-1} z`,
+With singular values :math:`X = U D V'`, :math:`u = U'y`, :math:`g_i = 1 + \tau^2 d_i^2` and
+:math:`Q(\tau) = |y - U u|^2 + \sum_i u_i^2 / g_i`,
 
 .. math::
 
-    p(\tau \mid y) \propto p(\tau)\, |I + \tau^2 S|^{-1/2} (b + Q/2)^{-(a + N/2)}, \quad
+    p(\tau \mid y) \propto p(\tau)\, \prod_i g_i^{-1/2} (b + Q/2)^{-(a + N/2)}, \quad
     \sigma^2 \mid \tau, y \sim IG(a + N/2, b + Q/2), \quad
-    U'w \mid \sigma^2, \tau, y \sim N((S + \tau^{-2})^{-1} z, \sigma^2 (S + \tau^{-2})^{-1}).
+    v_i'w \mid \sigma^2, \tau, y \sim N(\tau^2 d_i u_i / g_i, \sigma^2 \tau^2 / g_i),
 
+and what is orthogonal to V keeps its prior. Nothing is subtracted but the projection, so neither collinear features nor
+a response in large units lose digits, as they would in :math:`X'X` and :math:`y'y`.
 The scale is drawn by inverting its distribution function on a grid of log tau, so the draws are independent.
 """
 
@@ -48,26 +51,29 @@ def linear_regression_draws(
     w, noise, tau : (n_draws, D), (n_draws,), (n_draws,)
         Coefficients, noise standard deviation, prior scale.
     """
-    eigenvalues, U = np.linalg.eigh(X.T @ X)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-    z = U.T @ (X.T @ y)
+    U, d, V = np.linalg.svd(X, full_matrices=False)
+    u = U.T @ y
+    outside = y - U @ u
     tau = scale * np.exp(_LOG_SCALE)
 
     def residual(tau: np.ndarray) -> np.ndarray:
-        return y @ y - (z**2 / (eigenvalues + tau[:, None] ** -2)).sum(axis=1)
+        return outside @ outside + (u**2 / (1.0 + (tau[:, None] * d) ** 2)).sum(axis=1)
 
     shape = NOISE_SHAPE + len(y) / 2.0
     log_density = (
         _LOG_SCALE  # Jacobian of log tau
         - 0.5 * (tau / scale) ** 2
-        - 0.5 * np.log1p(tau[:, None] ** 2 * eigenvalues).sum(axis=1)
+        - 0.5 * np.log1p((tau[:, None] * d) ** 2).sum(axis=1)
         - shape * np.log(NOISE_RATE + 0.5 * residual(tau))
     )
     tau_draws = scale * np.exp(_invert(_LOG_SCALE, log_density, rng.random(n_draws)))
     variance = (NOISE_RATE + 0.5 * residual(tau_draws)) / rng.gamma(shape, size=n_draws)
-    precision = eigenvalues + tau_draws[:, None] ** -2
-    rotated = z / precision + np.sqrt(variance[:, None] / precision) * rng.standard_normal(precision.shape)
-    return rotated @ U.T, np.sqrt(variance), tau_draws
+    noise, column = np.sqrt(variance), tau_draws[:, None]
+    shrunk = 1.0 + (column * d) ** 2
+    prior = noise[:, None] * column * rng.standard_normal((n_draws, X.shape[1]))
+    # The prior's draw, narrowed along V, about the mean.
+    along = column**2 * d * u / shrunk + (prior @ V.T) * (1.0 / np.sqrt(shrunk) - 1.0)
+    return prior + along @ V, noise, tau_draws
 
 
 def _invert(grid: np.ndarray, log_density: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -21,16 +21,16 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-__all__ = ["AlignedConditional", "FunctionConditional", "covariance_root"]
+__all__ = ["JITTER", "AlignedConditional", "FunctionConditional", "covariance_root"]
 
-# Of the mean variance: what a root of a singular covariance matrix is given on its diagonal.
-_JITTER = 1e-10
+# Of the mean variance: what a covariance matrix is given on its diagonal where a singular one may need a root.
+JITTER = 1e-10
 
 
 def covariance_root(K: np.ndarray) -> np.ndarray:
     """A matrix L with ``L L'`` the covariance matrix, up to rounding; K may be singular."""
     try:
-        return np.asarray(cholesky(K + _JITTER * np.mean(np.diag(K)) * np.eye(len(K)), lower=True))
+        return np.asarray(cholesky(K + JITTER * np.mean(np.diag(K)) * np.eye(len(K)), lower=True))
     except np.linalg.LinAlgError:
         d, U = np.linalg.eigh((K + K.T) / 2.0)
         return np.asarray(U * np.sqrt(np.maximum(d, 0.0)))

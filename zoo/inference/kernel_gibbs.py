@@ -12,12 +12,13 @@ f = a g along, under the loss itself: given g its density is the prior of log a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from zoo.inference.augmentation import Augmentation
+from zoo.inference.chains import copies, put_back
 
 __all__ = ["FunctionPrior", "KernelGibbs", "slice_step"]
 
@@ -67,6 +68,14 @@ class FunctionPrior(Protocol):
         """Posterior variables by name."""
         ...
 
+    def located(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates z and values of what :meth:`record` gave."""
+        ...
+
+    def with_response(self, y: np.ndarray) -> FunctionPrior:
+        """The same rows with other responses."""
+        ...
+
     def noise_variance(self, z: np.ndarray) -> float:
         """Of the Gaussian likelihood."""
         ...
@@ -108,15 +117,27 @@ class KernelGibbs:
         """Hyper-parameters scattered about their start, functions drawn from their prior."""
         z = self.start + 0.5 * rng.standard_normal(len(self.start))
         nothing = np.zeros(len(self.y))
-        values = self.prior.draw(
+        values = self._draw(
             self.prior.condition(self.prior.numbers(z), self.prior.sums(nothing, nothing)), rng
         )
         parameters = None if self.augmentation is None else self.augmentation.parameters.copy()
         return {"z": z, "values": values, "parameters": parameters, "log_evidence": 0.0}
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
-        """Not offered: a chain forgets its start in a few sweeps."""
-        raise NotImplementedError("KernelGibbs takes no starting values.")
+        """Put posterior variables into the state."""
+        state["z"], state["values"] = self.prior.located(values)
+
+    def with_response(self, y: np.ndarray) -> KernelGibbs:
+        """The kernel of the same rows with other coded responses."""
+        return replace(self, y=y, prior=self.prior.with_response(y))
+
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Hyper-parameters and functions."""
+        return copies(state, ("z", "values"))
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Go on from a snapshot."""
+        put_back(state, snapshot, ("z", "values"))
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Amplitude with the functions; auxiliary variables; hyper-parameters; functions."""
@@ -136,7 +157,11 @@ class KernelGibbs:
             for direction in self._directions():
                 z, value = slice_step(rng, log_density, z, direction, value)
         final = condition(z)
-        state.update(z=z, values=self.prior.draw(final, rng), log_evidence=evidence(final, z))
+        state.update(z=z, values=self._draw(final, rng), log_evidence=evidence(final, z))
+
+    def _draw(self, conditional: Any, rng: np.random.Generator) -> np.ndarray:
+        """A draw of the functions, in the memory layout in which a snapshot comes back: sums round by it."""
+        return np.ascontiguousarray(self.prior.draw(conditional, rng))
 
     def _directions(self) -> np.ndarray:
         axes = np.eye(len(self.start))

@@ -62,6 +62,18 @@ class LatentFeatureKernel(MatrixNormalKernel):
             Z = np.asarray(values["Z"], dtype=np.int8)
             _put_Z(state, np.ascontiguousarray(Z[:, Z.any(axis=0)]))
 
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """As the base class, with Z and alpha."""
+        return {**super().snapshot(state), "Z": state["Z"].copy(), "alpha": np.array(float(state["alpha"]))}
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Go on from a snapshot."""
+        super().restore(state, snapshot)
+        Z = np.ascontiguousarray(snapshot["Z"])
+        if Z.dtype != np.int8 or Z.ndim != 2 or len(Z) != len(state["O"]) or not np.isin(Z, (0, 1)).all():
+            raise ValueError(f"Z is no binary matrix of {len(state['O'])} rows")
+        state["Z"], state["alpha"] = Z, float(snapshot["alpha"])
+
     def _scan(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         super()._scan(rng, state)
         # Whitened coefficients: eta F with F F' the inverse of the task covariance.

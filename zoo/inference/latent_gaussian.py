@@ -35,12 +35,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
-__all__ = ["JITTER", "Dense", "Density", "Evidence", "LowRank", "Mode", "Responses", "evidence", "find_mode"]
+from zoo.inference.function_conditional import JITTER
+
+__all__ = ["Dense", "Density", "Evidence", "LowRank", "Mode", "Responses", "evidence", "find_mode"]
 
 _MAX_NEWTON, _HALVINGS = 100, 30
 _TOLERANCE = 1e-8
-# Of the mean variance, on the diagonal of the covariance at inducing points.
-JITTER = 1e-10
 
 
 class Density(NamedTuple):

@@ -12,7 +12,7 @@ It draws ``H`` (T x D) and the covariances :math:`R \sim IW(\nu_R, \Psi_R)` of t
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from zoo.inference.augmentation import Augmentation
+from zoo.inference.chains import copies, put_back
 from zoo.inference.draws import wishart
 from zoo.inference.group_moves import feature_moves, kronecker_swap, task_moves
 from zoo.inference.marginal_moves import marginal_moves
@@ -308,15 +309,32 @@ class MatrixNormalKernel:
         return {"direction": direction, "along": (rows.inputs @ direction)[rows.row]}
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
-        """Put coefficients (D, T), and of covariances and parameters those that are learned, into the state."""
+        """Put coefficients (D, T), and of covariances and parameters those that are learned, into the state.
+
+        With ``covariance_scale`` among them the covariances are those of :meth:`record`, else those of :meth:`raw`.
+        """
         basis = state["basis"]
+        scale = values.get("covariance_scale", 1.0)
         state["H"][:] = np.linalg.solve(basis, values["coefficients"]).T
         if "task_cov" in values and self.task_prior.learned:
-            state["P"][:] = _inverse(values["task_cov"])
+            state["P"][:] = _inverse(values["task_cov"] / scale)
         if "feature_cov" in values and self.feature_prior.learned:
-            state["O"][:] = basis.T @ np.linalg.solve(values["feature_cov"], basis)
+            state["O"][:] = basis.T @ np.linalg.solve(values["feature_cov"] * scale, basis)
         if "C" in values and self.augmentation.update is not None:
             state["parameters"][0] = values["C"]
+        _function_values(state["rows"], state["H"], state["f"])
+
+    def with_response(self, y: np.ndarray) -> Any:
+        """The kernel of the same rows with other coded responses."""
+        return replace(self, y=y)
+
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients, precisions, and the parameters of the likelihood; f follows from these."""
+        return copies(state, ("H", "P", "O", "parameters"))
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Go on from a snapshot."""
+        put_back(state, snapshot, ("H", "P", "O", "parameters"))
         _function_values(state["rows"], state["H"], state["f"])
 
     # ---------------------------------------------------------------- transition

@@ -29,12 +29,13 @@ the eigenbasis of :math:`X'X`, under which the prior does not change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from zoo.inference.chains import copies, put_back
 from zoo.inference.group_moves import feature_moves
 
 __all__ = ["NormalInverseWishartKernel", "least_squares"]
@@ -380,6 +381,18 @@ class NormalInverseWishartKernel:
         inverse = np.zeros(state["inverse_noise"].size)
         inverse[:T] = np.broadcast_to(values["noise"], T) ** -2.0
         state["inverse_noise"][:] = inverse.reshape(state["inverse_noise"].shape)
+
+    def with_response(self, y: np.ndarray) -> NormalInverseWishartKernel:
+        """The kernel of the same rows with other responses."""
+        return replace(self, y=y)
+
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients, population and noise; the rest follows from the data."""
+        return copies(state, ("W", "mu", "P", "C", "inverse_noise"))
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Go on from a snapshot."""
+        put_back(state, snapshot, ("W", "mu", "P", "C", "inverse_noise"))
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""

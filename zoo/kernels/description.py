@@ -110,8 +110,8 @@ def restore(description: Any) -> Any:
         return _restore(description)
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise ValueError(
-            f"description {description!r} describes no covariance ({error}). Make it with zoo.kernels.describe."
-        ) from None
+            f"kernel {description!r} describes no covariance known here. Make it with zoo.kernels.describe."
+        ) from error
 
 
 def _describe_part(part: Any, name: str, argument: str) -> Any:

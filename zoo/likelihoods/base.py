@@ -25,6 +25,11 @@ class Likelihood(ABC):
     """Whether ``term`` takes a ``weight`` of every row, which multiplies its log likelihood."""
 
     @property
+    def generative(self) -> bool:
+        """Whether the density is one of y, up to a factor without f: else draws of y have another law than it says."""
+        return True
+
+    @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the model's variables that the density needs beside f, for instance ``noise``."""
         return ()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
-from zoo.checks import positive
+from zoo.checks import not_negative, positive
 from zoo.data import MultiTaskData
 from zoo.distributions.epsilon_insensitive import (
     EpsilonInsensitivePseudoLikelihood,
@@ -101,8 +101,7 @@ class EpsilonInsensitive(Likelihood):
     def __post_init__(self) -> None:
         if self.C is not None:
             positive(self.C, "C")
-        if self.epsilon != 0:
-            positive(self.epsilon, "epsilon")
+        not_negative(self.epsilon, "epsilon")
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -69,6 +69,11 @@ class Hinge(Likelihood):
         """``C`` where it is learned."""
         return ("C",) if self.C is None else ()
 
+    @property
+    def generative(self) -> bool:
+        """Only in its normalised form: over the two labels the pseudo-likelihood sums to a function of f."""
+        return self.C is None
+
     def encode(self, data: MultiTaskData) -> np.ndarray:
         """Labels as -1/+1."""
         return encode_labels(data)

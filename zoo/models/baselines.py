@@ -59,7 +59,9 @@ class _Regression(ModelFactory):
                 "exact", "independent draws from the exact posterior (conjugate, given a grid for one scale)"
             )
             if self.response == "normal"
-            else Method("laplace", "approximation: Gaussian at the mode, prior scale by its evidence")
+            else Method(
+                "laplace", "approximation: Gaussian at the mode, prior scale by its evidence", estimates=True
+            )
         )
         return [best, *super()._methods()]
 

@@ -12,14 +12,12 @@ import pytensor.tensor as pt
 from scipy.linalg import cho_factor, cho_solve
 
 from zoo.data import MultiTaskData
-from zoo.inference.function_conditional import covariance_root
+from zoo.inference.function_conditional import JITTER, covariance_root
 from zoo.kernels.basis import distinct_rows
 from zoo.kernels.evaluate import fixed_number
 
 __all__ = ["KernelRows", "conditional_function", "kernel_rows"]
 
-# Of the mean variance, on the diagonal of the covariance at the rows of the fit.
-_JITTER = 1e-10
 # Distinct new rows up to which their functions are drawn jointly: time grows with their cube.
 _JOINT = 500
 
@@ -99,14 +97,14 @@ def conditional_function(rows: KernelRows, priors: dict[str, Any]) -> Any:
 def _regular(K: Any, total: Any = None) -> Any:
     """The matrix with a little on its diagonal, in units of its own trace or of ``total``."""
     size = K.shape[0]
-    return K + _JITTER * (pt.trace(K) if total is None else total) / size * pt.eye(size)
+    return K + JITTER * (pt.trace(K) if total is None else total) / size * pt.eye(size)
 
 
 def _conditional_numbers(
     K: np.ndarray, cross: np.ndarray, own: np.ndarray, joint: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights of f in the mean, and a root of the covariance (m, m), or standard deviations (m,)."""
-    factor = cho_factor(K + _JITTER * np.mean(np.diag(K)) * np.eye(len(K)))
+    factor = cho_factor(K + JITTER * np.mean(np.diag(K)) * np.eye(len(K)))
     weights = cho_solve(factor, cross.T).T
     if not joint:
         return weights, np.sqrt(np.maximum(own - np.sum(weights * cross, axis=1), 0.0))

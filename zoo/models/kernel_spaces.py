@@ -10,6 +10,7 @@ coordinates, and predictions. Graphs of PyTensor give the numbers, so a kernel o
 
 from __future__ import annotations
 
+import copy
 import threading
 from contextlib import nullcontext
 from functools import cached_property
@@ -22,7 +23,12 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 from threadpoolctl import threadpool_limits
 
-from zoo.inference.function_conditional import AlignedConditional, FunctionConditional, covariance_root
+from zoo.inference.function_conditional import (
+    JITTER,
+    AlignedConditional,
+    FunctionConditional,
+    covariance_root,
+)
 from zoo.inference.task_weights import Loadings, WeightConditional, WeightSums, weight_sums
 from zoo.kernels.evaluate import fixed_number
 from zoo.models.kernel_hyper import Coordinates
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AlignedSpace", "FunctionSpace", "Space", "WeightSpace", "matrix_root", "space_of", "weight_graph"]
 
-_JITTER = 1e-10
 # Hyper-parameters whose posterior has another name.
 _REPORTED = {"Q": "feature_cov"}
 # Rows of a matrix from which several threads pay.
@@ -46,9 +51,9 @@ def matrix_root(matrix: Any) -> Any:
     number = fixed_number(matrix)
     if number is None:
         size = matrix.shape[0]
-        return pt.linalg.cholesky(matrix + _JITTER * pt.trace(matrix) / size * pt.eye(size))
+        return pt.linalg.cholesky(matrix + JITTER * pt.trace(matrix) / size * pt.eye(size))
     d, U = np.linalg.eigh((number + number.T) / 2.0)
-    return pt.constant((U * np.sqrt(np.where(d > _JITTER * d[-1], d, 0.0))) @ U.T)
+    return pt.constant((U * np.sqrt(np.where(d > JITTER * d[-1], d, 0.0))) @ U.T)
 
 
 def weight_graph(form: Any, amplitude: Any) -> tuple[Any, Any, Any]:
@@ -104,6 +109,14 @@ class Space:
         for name in ("_symbolic", "_task_matrix"):
             if name in vars(old):
                 vars(self)[name] = vars(old)[name]
+
+    def with_response(self, y: np.ndarray) -> Any:
+        """The same rows with other coded responses; what is compiled is shared."""
+        other = copy.copy(self)
+        other.y = y
+        for name in ("unit_sums", "Y"):
+            vars(other).pop(name, None)
+        return other
 
     def threads(self) -> Any:
         """A context in which linear algebra of this size is fastest."""
@@ -186,6 +199,12 @@ class Space:
         z, amplitude, kernel = self._symbolic
         matrix = self.factory.task_matrix(kernel, self.data)
         return None if matrix is None else _Compiled([z], amplitude**2 * matrix, self.fast)
+
+    def located(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The vector z and the functions of recorded variables: the inverse of :meth:`record`."""
+        names = self.coordinates.hypers
+        z = self.coordinates.pack({name: values[_REPORTED.get(name, name)] for name in names})
+        return z, np.array(values[self.values_name], dtype=np.float64)
 
     def recorded(self, draw: Any) -> np.ndarray:
         """The vector z of one draw of the posterior, a Dataset: what :meth:`parameters` reported."""

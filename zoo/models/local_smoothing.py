@@ -10,8 +10,10 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 from scipy.linalg import solve_triangular
+from scipy.special import ndtri
 
-from zoo.checks import finite_matrix, one_of, positive, whole_number
+from zoo.arrays import as_array
+from zoo.checks import finite_matrix, flag, one_of, positive, probability, whole_number
 from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
@@ -21,6 +23,7 @@ from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
 from zoo.models.local_rows import Choice, KnownRows, LocalRows, require_places
+from zoo.models.varying_reading import read_places
 from zoo.ops.ard_conditional import ARDConditional
 
 __all__ = ["KernelLocalSmoothing", "LocalCoefficients", "coefficients_at"]
@@ -132,12 +135,16 @@ class KernelLocalSmoothing(ModelFactory):
             else:
                 positive(value, name)
         for name in ("bandwidth_grid", "lam_grid"):
-            grid = tuple(getattr(self, name))
+            values = getattr(self, name)
+            if np.ndim(as_array(values, name)) != 1:
+                raise ValueError(f"{name} is {values!r}. Give a list of numbers above 0.")
+            grid = tuple(values)
             if not grid:
                 raise ValueError(f"{name} is empty. Give at least one number above 0.")
             for value in grid:
                 positive(value, name)
             object.__setattr__(self, name, tuple(float(v) for v in grid))
+        flag(self.intercept, "intercept")
         whole_number(self.n_basis, "n_basis")
         whole_number(self.cv_folds, "cv_folds", 2)
         whole_number(self.cv_max_rows, "cv_max_rows")
@@ -254,6 +261,32 @@ class KernelLocalSmoothing(ModelFactory):
         value, spread = _local_values(rows, choice.bandwidth, choice.lam)
         return value, choice.noise * np.sqrt(1.0 + spread)
 
+    def coefficients(
+        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+    ) -> xr.Dataset:
+        """What :meth:`Fit.coefficients` does, in closed form."""
+        probability(ci_prob, "ci_prob")
+        if task is not None:
+            raise ValueError(
+                "task is given, but coefficients of local fits vary over t alone. Leave task out."
+            )
+        places = read_places(fit, t, None)[0]
+        assert places is not None
+        found = coefficients_at(fit, places)
+        z = ndtri(0.5 + ci_prob / 2.0)
+        table = {
+            "mean": found.mean,
+            "sd": found.sd,
+            "lower": found.mean - z * found.sd,
+            "upper": found.mean + z * found.sd,
+        }
+        columns = {name: ("place", places[:, i]) for i, name in enumerate(fit.data.t_names or ())}
+        return xr.Dataset(
+            {name: (("feature", "place"), values.T) for name, values in table.items()},
+            coords={"feature": list(found.feature_names), "place": np.arange(len(places)), **columns},
+            attrs={"ci_prob": ci_prob},
+        )
+
     def pointwise_log_likelihood(
         self, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
     ) -> np.ndarray:
@@ -271,7 +304,9 @@ class KernelLocalSmoothing(ModelFactory):
         if self.response != "normal":
             return [point, *super()._methods()]
         exact = Method(
-            "exact", "independent draws of the coefficients at each place, given noise, in closed form"
+            "exact",
+            "independent draws of the coefficients at each place, given noise, in closed form",
+            estimates=True,
         )
         return [point, exact, *super()._methods()]
 

@@ -133,7 +133,11 @@ class MaxMargin(MaxMarginBase):
         if self.observation.augmentation() is None:
             return super()._methods()
         return [
-            Method("gibbs", "draws from the exact posterior by a compiled Gibbs sampler with group moves"),
+            Method(
+                "gibbs",
+                "draws from the exact posterior by a compiled Gibbs sampler with group moves",
+                checkpoints=True,
+            ),
             *super()._methods(),
         ]
 
@@ -149,7 +153,7 @@ class MaxMargin(MaxMarginBase):
         group_moves: bool = True,
         paper_scaling: bool = False,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        kernel = self.kernel(
+        kernel = self.gibbs_kernel(
             data, y, group_moves=group_moves and not paper_scaling, paper_scaling=paper_scaling
         )
         return run_kernel(kernel, data, run, start, cores=cores, threads=threads, thin=thin)
@@ -186,7 +190,7 @@ class MaxMargin(MaxMarginBase):
         block = [model[name] for name in BLOCK if name in model.named_vars]
         return MatrixNormalGibbs(
             block,
-            kernel=self.kernel(self.prepare(data), self.validate(data)),
+            kernel=self.gibbs_kernel(self.prepare(data), self.validate(data)),
             reference=MaxMargin(**known).build(data),
             model=model,
             sweeps=whole_number(sweeps, "sweeps"),
@@ -205,10 +209,14 @@ class MaxMargin(MaxMarginBase):
         one_of(block, ("nuts", "gibbs"), "block")
         if block == "nuts":
             return super()._fit_nuts(data, y, run, cores=cores, nuts=nuts)
+        if run.checkpoint is not None:  # before the step is compiled
+            raise UnsupportedMethodError(
+                'block="gibbs" cannot write a checkpoint. Leave `checkpoint` out, or use method="gibbs".'
+            )
         model, _ = self.assemble(data, y)
         return sample_with_steps(model, [self.step(data, model)], cores=cores, nuts=nuts, **run._asdict())
 
-    def kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
+    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
         """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
         return MatrixNormalKernel(
             **self._kernel_fields(data, y),

@@ -14,7 +14,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from scipy.special import ndtri
 
-from zoo.checks import not_negative, one_of
+from zoo.checks import flag, not_negative, one_of
 from zoo.data import MultiTaskData
 from zoo.distributions.multi_laplace import multi_laplace_mixture
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
@@ -130,6 +130,7 @@ class MultiLaplaceGP(ModelFactory):
         one_of(self.prior, ("multi_laplace", "horseshoe"), "prior")
         one_of(self.mean, ("constant", "zero", "linear"), "mean")
         one_of(self.amplitude, ("one", "task"), "amplitude")
+        flag(self.standardize, "standardize")
         not_negative(self.noise_floor, "noise_floor")
         for name in ("C", "B"):
             value = getattr(self, name)

@@ -10,11 +10,13 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.checks import one_of, positive
+from zoo.arrays import as_array
+from zoo.checks import finite_matrix, not_negative, one_of, positive
 from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.chains import run_chains
+from zoo.inference.function_conditional import JITTER
 from zoo.inference.kernel_gibbs import KernelGibbs
 from zoo.kernels import describe, restore
 from zoo.kernels.arguments import psd_matrix
@@ -105,6 +107,7 @@ class MultiTaskKernelMachine(ModelFactory):
     paper: ClassVar[str] = "evgeniou2005"
     constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
     allows_empty_tasks: ClassVar[bool] = True
+    jitter: ClassVar[float] = JITTER
 
     kernel: Any = "mean_regularised"
     loss: str = "square"
@@ -119,13 +122,12 @@ class MultiTaskKernelMachine(ModelFactory):
     def __post_init__(self) -> None:
         one_of(self.loss, _LOSSES, "loss")
         positive(self.C, "C")
-        if self.epsilon != 0:
-            positive(self.epsilon, "epsilon")
+        not_negative(self.epsilon, "epsilon")
         for name in ("amplitude", "noise", "lam"):
             value = getattr(self, name)
             if isinstance(value, str):
                 one_of(value, ("learned",), name)
-            elif value == 0 and name == "lam":
+            elif np.ndim(value) == 0 and value == 0 and name == "lam":
                 raise ValueError(
                     "lam is 0, where all tasks are one. Give a small number, as 1e-6, with an amplitude that is held; "
                     "or use PooledTasks."
@@ -146,9 +148,9 @@ class MultiTaskKernelMachine(ModelFactory):
         if isinstance(self.Q, str):
             one_of(self.Q, ("identity", "learned"), "Q")
             return
-        matrix = np.asarray(self.Q, dtype=np.float64)
-        if matrix.ndim != 2:
+        if np.ndim(as_array(self.Q, "Q")) != 2:
             raise ValueError(f'Q is {self.Q!r}. Give "identity", "learned", or a matrix (feature, feature).')
+        matrix = finite_matrix(self.Q, "Q", None)
         psd_matrix(matrix, "Q")  # it may be singular, of principal components
         object.__setattr__(self, "Q", tuple(tuple(float(v) for v in row) for row in matrix))
 
@@ -385,19 +387,27 @@ class MultiTaskKernelMachine(ModelFactory):
                 Method(
                     "exact",
                     "independent draws from the exact posterior given hyper-parameters of maximal evidence",
+                    estimates=self._learns_kernel or self.noise == "learned",
                 ),
                 Method(
                     "gibbs",
                     "draws from the exact posterior, hyper-parameters too, by collapsed Gibbs sampling",
+                    checkpoints=True,
                 ),
             ],
             "hinge": [
-                Method("gibbs", "draws from the exact posterior by augmentation (inverse Gaussian)"),
+                Method(
+                    "gibbs",
+                    "draws from the exact posterior by augmentation (inverse Gaussian)",
+                    checkpoints=True,
+                ),
                 Method("map", "the posterior mode, a support vector machine, by liblinear", point=True),
             ],
             "logistic": [
                 Method(
-                    "laplace", "approximation: Gaussian at the mode, hyper-parameters of maximal evidence"
+                    "laplace",
+                    "approximation: Gaussian at the mode, hyper-parameters of maximal evidence",
+                    estimates=True,
                 ),
                 Method("map", "the posterior mode by Newton's method", point=True),
             ],
@@ -442,6 +452,11 @@ class MultiTaskKernelMachine(ModelFactory):
     def _fit_gibbs(
         self, data: Any, y: np.ndarray, run: Run, cores: int | None = None, thin: int = 1
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        kernel = self.gibbs_kernel(data, y)
+        return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
+
+    def gibbs_kernel(self, data: Any, y: np.ndarray, **options: Any) -> KernelGibbs:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
         space = space_of(self, data, y, fast=True)
         start = space.coordinates.start
         # Compiled here, once: chains in threads would each do it at the same time.
@@ -449,7 +464,7 @@ class MultiTaskKernelMachine(ModelFactory):
         space.parameters(start)
         observation: Any = self.observation
         augmentation = observation.augmentation()
-        kernel = KernelGibbs(
+        return KernelGibbs(
             prior=space,
             start=start,
             y=y,
@@ -458,8 +473,8 @@ class MultiTaskKernelMachine(ModelFactory):
             log_density=None if augmentation is None else observation.log_density,
             amplitude=space.coordinates.position("amplitude").start if self.amplitude == "learned" else None,
             ridges=space.ridges(),
+            **options,
         )
-        return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
 
     def _fit_map(
         self, data: Any, y: np.ndarray, run: Run, tol: float = 1e-6, max_iter: int = 100_000

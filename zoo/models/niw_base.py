@@ -93,7 +93,7 @@ class NIWBase(ModelFactory):
         one_of(self.noise, ("shared", "task"), "noise")
         positive(self.pi, "pi")
         positive(self.delta, "delta")
-        if self.tau != "prior":
+        if not isinstance(self.tau, str) or self.tau != "prior":
             if isinstance(self.tau, str):
                 raise ValueError(f'tau is {self.tau!r}. Give a number above 0, or "prior".')
             positive(self.tau, "tau")
@@ -196,7 +196,7 @@ class NIWBase(ModelFactory):
         if self.response != "normal":
             return super()._methods()
         return [
-            Method("gibbs", "draws from the exact posterior by a compiled Gibbs sampler"),
+            Method("gibbs", "draws from the exact posterior by a compiled Gibbs sampler", checkpoints=True),
             Method(
                 "em",
                 "the paper's penalised maximum likelihood, and the coefficients' posterior given it",
@@ -222,15 +222,16 @@ class NIWBase(ModelFactory):
         group_moves: bool | None = None,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """``group_moves``: shears and scales of the population too; default where tasks have few rows."""
-        kernel = self.kernel(data, y)
-        if group_moves is None:
-            group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * kernel.inputs.shape[1]
-        kernel = replace(kernel, group_moves=group_moves)
+        kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
         return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
 
-    def kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> NormalInverseWishartKernel:
+    def gibbs_kernel(
+        self, data: MultiTaskData, y: np.ndarray, group_moves: bool | None = None, **options: Any
+    ) -> NormalInverseWishartKernel:
         """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
         population = self.population(data)
+        if group_moves is None:
+            group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
         shape, rate = self.noise_prior
         return NormalInverseWishartKernel(
             inputs=population.inputs,
@@ -245,6 +246,7 @@ class NIWBase(ModelFactory):
             noise_shape=shape,
             noise_rate=rate,
             noise_by_task=self.noise == "task",
+            group_moves=group_moves,
             **options,
         )
 

@@ -73,6 +73,7 @@ class NIWGaussianProcess(NIWBase):
     sparse_inputs: ClassVar[bool] = True
     allows_empty_tasks: ClassVar[bool] = True
     extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {"function_values_cov": ("task", "input", "input_bis")}
+    jitter: ClassVar[float] = _RESIDUAL
     names: ClassVar[tuple[str, str, str]] = ("function_values", "function_mean", "function_cov")
     dim: ClassVar[str] = "input"
 

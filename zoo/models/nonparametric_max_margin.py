@@ -82,6 +82,8 @@ class NonparametricMaxMargin(MaxMarginBase):
         "task_cov": "positive definite",
     }
 
+    unordered_dims: ClassVar[tuple[str, ...]] = ("latent",)
+
     alpha: float | None = None
     alpha_prior: tuple[float, float] = (2.0, 1.0)
     K_max: int = 20
@@ -148,7 +150,11 @@ class NonparametricMaxMargin(MaxMarginBase):
         if self.observation.augmentation() is None:
             return [nuts]
         return [
-            Method("gibbs", "draws from the exact posterior by a compiled Gibbs sampler, without truncation"),
+            Method(
+                "gibbs",
+                "draws from the exact posterior by a compiled Gibbs sampler, without truncation",
+                checkpoints=True,
+            ),
             nuts,
         ]
 
@@ -163,16 +169,19 @@ class NonparametricMaxMargin(MaxMarginBase):
         start: Fit | None = None,
         group_moves: bool = True,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        D = data.n_features
-        kernel = LatentFeatureKernel(
+        kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
+        return run_kernel(kernel, data, run, start, cores=cores, threads=threads, thin=thin)
+
+    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> LatentFeatureKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
+        return LatentFeatureKernel(
             **self._kernel_fields(data, y),
-            feature_prior=CovariancePrior(nu=0.0, given=np.eye(D)),
-            group_moves=group_moves,
+            feature_prior=CovariancePrior(nu=0.0, given=np.eye(data.n_features)),
             alpha=self.alpha,
             alpha_prior=self.alpha_prior,
             least_columns=self.K_max,
+            **options,
         )
-        return run_kernel(kernel, data, run, start, cores=cores, threads=threads, thin=thin)
 
     def _fit_nuts(
         self,

@@ -11,10 +11,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.checks import one_of, positive, whole_number
+from zoo.checks import flag, one_of, positive, whole_number
 from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run
 from zoo.fit import Fit
+from zoo.inference.function_conditional import JITTER
 from zoo.kernels import describe, restore
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
@@ -110,6 +111,7 @@ class VaryingCoefficientGP(ModelFactory):
 
     paper: ClassVar[str] = "bussas2015"
     allows_empty_tasks: ClassVar[bool] = True
+    jitter: ClassVar[float] = JITTER
     representations: ClassVar[tuple[str, ...]] = (
         "function_values",
         "basis_weights",
@@ -150,6 +152,8 @@ class VaryingCoefficientGP(ModelFactory):
         one_of(self.response, tuple(_RESPONSES), "response")
         one_of(self.approximation, _APPROXIMATIONS, "approximation")
         one_of(self.placement, ("kmeans", "random"), "placement")
+        for name in ("standardize", "intercept", "global_coefficients"):
+            flag(getattr(self, name), name)
         for name in ("n_inducing", "inducing_seed"):
             object.__setattr__(
                 self, name, whole_number(getattr(self, name), name, 1 if name == "n_inducing" else 0)
@@ -467,14 +471,14 @@ class VaryingCoefficientGP(ModelFactory):
         )
         if self.response == "normal":
             found = [
-                Method("exact", f"independent draws from the exact posterior given {point}"),
+                Method("exact", f"independent draws from the exact posterior given {point}", estimates=True),
                 Method("hsgp", f"approximation: a basis of sines; independent draws given {point}", approximates=True),
                 Method("inducing", f"approximation: inducing points (FITC or VFE); independent draws given {point}",
                 approximates=True),
             ]  # fmt: skip
         else:
             found = [
-                Method("laplace", f"approximation: normal at the mode of the functions, given {point}"),
+                Method("laplace", f"approximation: normal at the mode of the functions, given {point}", estimates=True),
                 Method("inducing", "approximation: the same with inducing points (FITC)", approximates=True),
                 Method("hsgp", "approximation: a basis of sines; draws from its exact posterior by NUTS",
                 approximates=True),

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from zoo.data import MultiTaskData
 from zoo.factory import Run, UnsupportedMethodError
 from zoo.fit import Fit
-from zoo.inference.latent_gaussian import JITTER
+from zoo.inference.function_conditional import JITTER
 from zoo.inference.progress import ClimbProgress
 from zoo.models.varying_rows import VaryingRows
 from zoo.models.varying_spaces import State, inducing_inputs, inputs_of, space_of

@@ -21,7 +21,7 @@ from zoo.models.varying_fit import latent_moments
 from zoo.models.varying_rows import VaryingRows
 from zoo.predictive import predictive_draws
 
-__all__ = ["coefficients"]
+__all__ = ["coefficients", "read_places"]
 
 # Posterior draws that summaries over a grid use, where they are not known in closed form.
 _MOST_DRAWS = 400
@@ -35,7 +35,7 @@ def coefficients(fit: Fit, t: Any, task: Any, ci_prob: float, random_seed: int |
             "instance_kernel is not linear, so there are no coefficients. Predict rows with fit.predict(X, t=...)."
         )
     probability(ci_prob, "ci_prob")
-    places, tasks = _places(fit, t, task)
+    places, tasks = read_places(fit, t, task)
     rows = _unit_rows(fit, places, tasks)
     D, P = rows.n_features, len(tasks)
     tail = (1.0 - ci_prob) / 2.0
@@ -70,8 +70,8 @@ def coefficients(fit: Fit, t: Any, task: Any, ci_prob: float, random_seed: int |
     return xr.Dataset(result, coords=coords, attrs={"ci_prob": ci_prob})
 
 
-def _places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndarray]:
-    """T on the user's scale (P, .), or None, and the task of each place."""
+def read_places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndarray]:
+    """Places on the user's scale (P, .), or None, and the task of each, as :meth:`Fit.coefficients` was asked."""
     data = fit.data
     over_t = data.t is not None
     if t is not None and not over_t:

@@ -5,6 +5,7 @@ Figures are pyplot's: ``plt.show()`` shows them, and in a notebook a semicolon a
 ``grid`` makes the places of a map.
 """
 
+from zoo.plots.calibration import rank_ecdf
 from zoo.plots.coefficients import coefficient_curve, coefficient_map
 from zoo.plots.correlation import task_correlation
 from zoo.plots.forest import coefficient_forest
@@ -21,6 +22,7 @@ __all__ = [
     "grid",
     "objective_trace",
     "predicted_vs_observed",
+    "rank_ecdf",
     "relevance_bars",
     "relevance_map",
     "relevance_path",

@@ -1,0 +1,198 @@
+"""Every factory and method on hostile data: a finite answer, or one error that says what is wrong."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import zoo
+from tests.hostile import strategies
+from tests.hostile.outcome import attempt, require_finite
+from zoo.breakdown import breakdown_explained
+from zoo.likelihoods.base import Likelihood
+from zoo.registry import FACTORIES, get_factory
+
+CASES = int(os.environ.get("ZOO_HOSTILE_CASES", "1000"))
+FACTORY_CASES = {name: get_factory(name)() for name in FACTORIES} | {
+    "MaxMarginRegression": zoo.MaxMargin(loss="epsilon_insensitive"),
+    "NonparametricRegression": zoo.NonparametricMaxMargin(loss="epsilon_insensitive"),
+    "IndependentTasksLogistic": zoo.IndependentTasks(response="logistic"),
+    "PooledTasksLogistic": zoo.PooledTasks(response="logistic"),
+    "KernelHinge": zoo.MultiTaskKernelMachine(loss="hinge"),
+    "KernelLogistic": zoo.MultiTaskKernelMachine(loss="logistic"),
+    "NIWLinearStudentT": zoo.NIWLinear(response="student_t", noise="task"),
+    "VaryingCoefficientLabels": zoo.VaryingCoefficientGP(response="bernoulli_logit"),
+    "VaryingCoefficientCounts": zoo.VaryingCoefficientGP(response="poisson"),
+    "LocalLogistic": zoo.KernelLocalSmoothing(response="bernoulli_logit"),
+}
+METHODS = [
+    (name, method)
+    for name, factory in FACTORY_CASES.items()
+    for method in factory.methods
+    if method != "nuts"
+]
+# What compiles, and fits, in a moment: these are in the default run.
+FAST = {"IndependentTasks", "PooledTasks", "IndependentTasksLogistic", "PooledTasksLogistic"}
+# Shrinking fits a model hundreds of times: a case is small as it is.
+SETTINGS = settings(
+    max_examples=CASES,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def response_of(factory):
+    """Kind of response that the factory is for."""
+    if factory.observation.labels:
+        return "labels"
+    return "real" if type(factory.observation).mean is Likelihood.mean else "counts"
+
+
+def fit_and_predict(factory, method, data):
+    """A fit with few draws, and its predictions; both finite."""
+    fit = factory.fit(data, method, draws=2, tune=2, chains=1, random_seed=1, progress=False)
+    require_finite(fit.posterior, "posterior")
+    require_finite(fit.predict(data, random_seed=1), "predictions")
+    return fit
+
+
+def _outcome(name, method, data):
+    factory = FACTORY_CASES[name]
+    words = tuple(field.name for field in fields(factory))
+    return attempt(lambda: fit_and_predict(factory, method, data), words)
+
+
+def _data(name):
+    factory = FACTORY_CASES[name]
+    return strategies.data(response_of(factory), with_t=bool(factory.needs_t))
+
+
+@pytest.mark.parametrize(("name", "method"), [(n, m) for n, m in METHODS if n in FAST])
+def test_few_hostile_cases(name, method):
+    @settings(SETTINGS, max_examples=15)
+    @given(_data(name))
+    def run(data):
+        _outcome(name, method, data)
+
+    run()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("name", "method"), METHODS)
+def test_many_hostile_cases(name, method):
+    answered = []
+
+    @SETTINGS
+    @given(_data(name))
+    def run(data):
+        answered.append(_outcome(name, method, data) is not None)
+
+    run()
+    # An engine that refuses all that it is given would pass.
+    assert CASES < 20 or sum(answered) > 0.1 * len(answered)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", FACTORY_CASES)
+def test_models_start_at_finite_density(name):
+    """What NUTS starts from: a model, or an error; its compilation is too dear for more."""
+
+    @settings(SETTINGS, max_examples=min(CASES, 10))
+    @given(_data(name))
+    def run(data):
+        factory = FACTORY_CASES[name]
+        model = attempt(lambda: factory.build(data), tuple(field.name for field in fields(factory)))
+        if model is not None:
+            assert np.isfinite(model.compile_logp(jacobian=False)(model.initial_point()))
+
+    run()
+
+
+# -------------------------------------------------------------------- single cases
+
+
+def test_ten_thousand_tasks():
+    """Of one row each, through all that is done with them by name."""
+    n = 10_000
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(rng.standard_normal((n, 2)), rng.standard_normal(n), np.arange(n))
+    assert data.select_tasks(data.task_names[::-1]).task_names == data.task_names[::-1]
+    fit = fit_and_predict(zoo.IndependentTasks(), "exact", data)
+    assert fit.posterior.sizes["task"] == n
+
+
+def test_columns_too_large_for_a_model_are_named():
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    data = zoo.MultiTaskData.from_arrays(X * [1.0, 1e50], X[:, 0], feature_names=["kg", "m"])
+    for factory in (zoo.PooledTasks(), zoo.NIWLinear(), zoo.MaxMargin(loss="epsilon_insensitive")):
+        with pytest.raises(ValueError, match=r"X column 'm' has values of size .* Use data.standardize\(\)"):
+            factory.fit(data, draws=2, chains=1, progress=False)
+    fit = zoo.PooledTasks().fit(data.standardize(y=True), draws=2, chains=1, progress=False)
+    with pytest.raises(
+        ValueError, match=r"X column 'kg' has values of size .* Check the units of these rows"
+    ):
+        fit.predict(np.array([[1e200, 1.0]]))
+
+
+def test_a_breakdown_of_linear_algebra_names_columns():
+    data = zoo.MultiTaskData.from_arrays(
+        np.array([[1.0, 1e9], [2.0, 3.0]]), [0.0, 1.0], feature_names=["a", "b"]
+    )
+    with pytest.raises(
+        ValueError, match=r"method 'em' lost all its digits.*column 'a' to 1e\+09 in column 'b'"
+    ) as caught:
+        with breakdown_explained("method 'em'", data):
+            np.linalg.cholesky(-np.eye(2))
+    assert isinstance(caught.value.__cause__, np.linalg.LinAlgError)
+    assert not isinstance(caught.value, np.linalg.LinAlgError)
+
+
+# -------------------------------------------------------------------- fields
+
+# Of fields of descriptions: what somebody, or a file, may write there.
+VALUES = st.sampled_from(
+    [None, True, 0, -1, 1e-300, 1e300, np.nan, np.inf, "", "learned", "identity", "nothing", "\0", [], [1.0], [[1.0]],
+     [[np.nan]], [[1.0, 2.0], [3.0, 4.0]], {}, {"a": 1}, 1j, b"x", object(), np.zeros((0, 0)), np.eye(2), -np.eye(2),
+     (1, 2, 3)]
+)  # fmt: skip
+
+
+def _field_property(name, field, value):
+    kind = type(FACTORY_CASES[name])
+    known = tuple(f.name for f in fields(kind))
+    factory = attempt(lambda: kind(**{field: value}), known)
+    if factory is not None:
+        attempt(lambda: (hash(factory), repr(factory), factory.methods, factory.observation), known)
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_fields_of_any_kind(name):
+    """A description is made, or refuses the field by a message about a field."""
+
+    @settings(SETTINGS, max_examples=15)
+    @given(st.sampled_from([f.name for f in fields(get_factory(name))]), VALUES)
+    def run(field, value):
+        _field_property(name, field, value)
+
+    run()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", FACTORIES)
+def test_fields_of_any_kind_many(name):
+    for field in fields(get_factory(name)):
+
+        @SETTINGS
+        @given(VALUES)
+        def run(value, field=field.name):
+            _field_property(name, field, value)
+
+        run()

@@ -1,0 +1,79 @@
+"""What is calibrated: of every factory small data, and fields under which its prior is not too wide to simulate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from zoo.data import MultiTaskData
+from zoo.factory import ModelFactory
+from zoo.registry import FACTORIES, get_factory
+
+
+@dataclass(frozen=True)
+class Case:
+    """A factory, its method, and options of ``zoo.diagnostics.sbc``."""
+
+    model: str
+    method: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        notes = [f"{k}={v}" for k, v in self.fields.items()]
+        return "-".join([self.model, self.method, *notes]).replace("=", "_")
+
+    @property
+    def factory(self) -> ModelFactory:
+        return get_factory(self.model)(**self.fields)
+
+    @property
+    def data(self) -> MultiTaskData:
+        return small_data(self.factory)
+
+
+def small_data(factory: ModelFactory) -> MultiTaskData:
+    """Two tasks of five rows with two features, and a place on a line where the model needs one."""
+    rng = np.random.default_rng(0)
+    task = np.repeat([0, 1], 5)
+    X = rng.standard_normal((10, 2))
+    t = np.column_stack([rng.random(10)]) if factory.needs_t else None
+    y = np.where(np.arange(10) % 2 == 0, 1.0, -1.0)
+    return MultiTaskData.from_arrays(X, y, task, t=t)
+
+
+# Beside the defaults: a likelihood that is a density of y, where the default is none, and other likelihoods.
+_TUBE = {"loss": "epsilon_insensitive", "epsilon": 0.3}
+FIELDS: dict[str, list[dict[str, Any]]] = {
+    "MaxMargin": [_TUBE, {**_TUBE, "C": "learned"}, {"loss": "hinge", "C": "learned"}],
+    # The finite process of the model is that of the Gibbs sampler in the limit of many columns.
+    "NonparametricMaxMargin": [{**_TUBE, "K_max": 400}],
+    "NIWLinear": [{}, {"response": "logistic"}],
+    "MultiTaskKernelMachine": [{}, {"lam": 0.5, "amplitude": 1.0, "noise": 0.5}, {"loss": "logistic"}],
+}
+# One sweep of the collapsed sampler is many, and takes as long.
+OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("MultiTaskKernelMachine", "gibbs"): {"tune": 30, "draws": 49, "thin": 2},
+}
+# Pairs that are not calibrated, and why.
+_COMPILED_ANEW = "steps of PyMC are compiled anew for every y; test_buffet_step has the step"
+LEFT_OUT = {("NonparametricMaxMargin", "nuts"): _COMPILED_ANEW}
+NO_SIMULATION = {"KernelLocalSmoothing": "its composite likelihood is no law of y, and `sbc` refuses it"}
+
+
+def all_cases() -> list[Case]:
+    """Every factory of the registry with each of its methods that draws from the exact posterior."""
+    found = []
+    for model in FACTORIES:
+        if model in NO_SIMULATION:
+            continue
+        for fields in FIELDS.get(model, [{}]):
+            factory = get_factory(model)(**fields)
+            exact = [m.name for m in factory._methods() if m.exact and m.name in factory.methods]
+            for method in exact:
+                if (model, method) not in LEFT_OUT:
+                    found.append(Case(model, method, fields, OPTIONS.get((model, method), {})))
+    return found

@@ -1,0 +1,363 @@
+"""Plant known mistakes in a copy of the package, one at a time, and see whether the tests catch each.
+
+    python -m tests.statistical.mutants [--only WORD] [--keep-going]
+
+A mutant is caught when one of its tests fails and none of them failed before. A survivor is a missing test: the
+script ends with status 1. Each mutant names the tests that should catch it, so that the whole takes minutes and not
+days; the test suite as a whole catches it all the more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["MUTANTS", "Mutant"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_LIMIT = 900.0
+
+
+class Mutant(NamedTuple):
+    """A mistake: in ``file`` the text ``old``, which stands there once, becomes ``new``; ``tests`` should see it."""
+
+    name: str
+    says: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+_KERNELS = "tests/statistical/test_kernels.py"
+_MAX_MARGIN = (
+    f"{_KERNELS}::test_max_margin[hinge, more tasks than features]",
+    f"{_KERNELS}::test_max_margin[hinge, more features than tasks]",
+)
+_ONE_COEFFICIENT = ("tests/test_max_margin.py::test_one_coefficient_against_quadrature",)
+_NIW = (
+    f"{_KERNELS}::test_against_joint_draws[population]",
+    f"{_KERNELS}::test_against_joint_draws[population, group moves, noise by task]",
+)
+_EM = ("tests/test_em.py",)
+_BUFFET = ("tests/test_buffet.py",)
+_TREES = (
+    "tests/test_task_kernels.py::test_tree_in_closed_form",
+    "tests/test_task_kernels.py::test_tree_is_the_covariance_of_the_hierarchical_model",
+)
+_DISTRIBUTIONS = ("tests/distributions/test_inverse_wishart.py",)
+
+MUTANTS: tuple[Mutant, ...] = (
+    # ---------------------------------------------------------------- li2014
+    Mutant(
+        "half_cross_term",
+        "li2014's printed conditional has a factor 1/2 before the other tasks' coefficients",
+        "zoo/inference/matrix_normal.py",
+        "draw = r[t] - O @ others\n",
+        "draw = r[t] - 0.5 * (O @ others)\n",
+        _MAX_MARGIN,
+    ),
+    Mutant(
+        "inverse_of_the_entry",
+        "1 / R_tt for the entry (t, t) of the inverse of R in the precision of a task",
+        "zoo/inference/matrix_normal.py",
+        "factor = np.linalg.cholesky(S[t] + P[t, t] * O)",
+        "factor = np.linalg.cholesky(S[t] + O / np.linalg.inv(P)[t, t])",
+        _MAX_MARGIN,
+    ),
+    Mutant(
+        "degrees_of_freedom_of_tasks",
+        "one degree of freedom too few for the covariance of tasks",
+        "zoo/inference/matrix_normal.py",
+        "wishart(rng, nu_task + n_features, ",
+        "wishart(rng, nu_task + n_features - 1, ",
+        _MAX_MARGIN,
+    ),
+    Mutant(
+        "degrees_of_freedom_of_features",
+        "one degree of freedom too many for the covariance of features",
+        "zoo/inference/matrix_normal.py",
+        "wishart(rng, nu_feature + n_tasks, ",
+        "wishart(rng, nu_feature + n_tasks + 1, ",
+        _MAX_MARGIN,
+    ),
+    Mutant(
+        "bartlett_off_by_one",
+        "degrees of freedom of Bartlett's diagonal counted from one",
+        "zoo/inference/draws.py",
+        "rng.chisquare(degrees - i)",
+        "rng.chisquare(degrees - i - 1)",
+        ("tests/test_draws.py",),
+    ),
+    Mutant(
+        "inverse_gaussian_shape",
+        "shape 2 for the shape 1 of the weights' inverse-Gaussian law",
+        "zoo/inference/draws.py",
+        "a = mu[i] * z2[i]",
+        "a = 0.5 * mu[i] * z2[i]",
+        _ONE_COEFFICIENT,
+    ),
+    Mutant(
+        "hinge_working_response",
+        "the hinge's linear term without the margin's part",
+        "zoo/likelihoods/hinge.py",
+        "v[n] = C * y[n] * (C * margin * w[n] + 1.0)",
+        "v[n] = C * y[n] * (C * w[n] * 0.0 + 1.0)",
+        _ONE_COEFFICIENT,
+    ),
+    Mutant(
+        "scale_move_without_jacobian",
+        "the scale moves of features forget a power of the scale",
+        "zoo/inference/group_moves.py",
+        "a = np.exp(slice_log_scale(rng, -nu, O[d, d], q, q + slope, 0.0))",
+        "a = np.exp(slice_log_scale(rng, -nu - 2.0, O[d, d], q, q + slope, 0.0))",
+        _MAX_MARGIN,
+    ),
+    Mutant(
+        "swap_without_jacobian",
+        "the Kronecker swap forgets the Jacobian of the tasks' covariance",
+        "zoo/inference/group_moves.py",
+        "linear = n_tasks * nu_task - n_features * nu_feature",
+        "linear = n_tasks * (nu_task + n_tasks + 1) - n_features * nu_feature",
+        _MAX_MARGIN,
+    ),
+    Mutant(
+        "shear_without_prior",
+        "the shears of tasks leave out the prior's linear term",
+        "zoo/inference/group_moves.py",
+        "u[s] += P[t, s] + root * rng.standard_normal()",
+        "u[s] += root * rng.standard_normal()",
+        _MAX_MARGIN,
+    ),
+    Mutant(
+        "buffet_counts_its_own_row",
+        "prior odds of a bit with D + 1 rows",
+        "zoo/inference/buffet.py",
+        "s = _draw_bits(rng, M, E, Z[d], v, r, s, others + alpha / K, D - others)",
+        "s = _draw_bits(rng, M, E, Z[d], v, r, s, others + alpha / K, D + 1 - others)",
+        _BUFFET,
+    ),
+    Mutant(
+        "buffet_rate",
+        "rate alpha for the alpha / D of a row's new columns",
+        "zoo/inference/buffet.py",
+        "T, alpha / D)\n",
+        "T, alpha)\n",
+        _BUFFET,
+    ),
+    # ---------------------------------------------------------------- yu2005
+    Mutant(
+        "tau_as_nu",
+        "yu2005's tau taken for the degrees of freedom nu of the full-Bayes prior",
+        "zoo/models/niw_base.py",
+        "nu=self.delta + population.inputs.shape[1] - 1.0,",
+        "nu=self.delta + 2.0 * population.inputs.shape[1] + 1.0,",
+        _NIW,
+    ),
+    Mutant(
+        "dawid_as_textbook",
+        "Dawid's delta taken for the textbook's nu",
+        "zoo/models/niw_base.py",
+        "nu=self.delta + population.inputs.shape[1] - 1.0,",
+        "nu=self.delta + population.inputs.shape[1],",
+        _NIW,
+    ),
+    Mutant(
+        "noise_shape",
+        "shape of the noise's inverse-gamma law with n for n / 2",
+        "zoo/inference/normal_inverse_wishart.py",
+        "shape += 0.5 * tasks.size[t]",
+        "shape += tasks.size[t]",
+        _NIW,
+    ),
+    Mutant(
+        "noise_shape_off_by_two",
+        "shape of the noise's inverse-gamma law 2 too large",
+        "zoo/inference/normal_inverse_wishart.py",
+        "shape, rate = a, b\n",
+        "shape, rate = a + 2.0, b\n",
+        _NIW,
+    ),
+    Mutant(
+        "shrunken_mean_scatter",
+        "scatter of the mean without its shrinkage pi T / (pi + T)",
+        "zoo/inference/normal_inverse_wishart.py",
+        "weight = pi * n_tasks / (pi + n_tasks)",
+        "weight = pi",
+        _NIW,
+    ),
+    Mutant(
+        "m_step_denominator",
+        "M-step of the covariance over tau + T + 1",
+        "zoo/inference/em_parts.py",
+        "cov /= self.tau + T\n",
+        "cov /= self.tau + T + 1\n",
+        _EM,
+    ),
+    Mutant(
+        "m_step_without_prior",
+        "M-step of the mean over T for pi + T",
+        "zoo/inference/em_parts.py",
+        "mean = coordinates.sum(axis=1) / (self.pi + T)",
+        "mean = coordinates.sum(axis=1) / T",
+        _EM,
+    ),
+    # ---------------------------------------------------------------- distributions
+    Mutant(
+        "forgotten_jacobian",
+        "the factor of an inverse-Wishart matrix has the matrix's density, without the Jacobian",
+        "zoo/distributions/inverse_wishart_cholesky.py",
+        "return covariance_logp(log_diagonal, whitened, nu, scale_chol) + jacobian",
+        "return covariance_logp(log_diagonal, whitened, nu, scale_chol) + 0.0 * jacobian",
+        _DISTRIBUTIONS,
+    ),
+    Mutant(
+        "transform_jacobian",
+        "the transform of that factor counts its diagonal's powers from zero",
+        "zoo/distributions/inverse_wishart_cholesky.py",
+        "return pt.sum((pt.arange(p) + 1.0) * of_scale - p * logs, axis=-1)",
+        "return pt.sum((pt.arange(p) + 1.0) * of_scale - (p - 1.0) * logs, axis=-1)",
+        _DISTRIBUTIONS,
+    ),
+    Mutant(
+        "inverse_wishart_power",
+        "power nu + p of the determinant for nu + p + 1",
+        "zoo/distributions/bartlett.py",
+        "- (nu + p + 1) * pt.sum(log_diagonal, axis=-1)",
+        "- (nu + p) * pt.sum(log_diagonal, axis=-1)",
+        _DISTRIBUTIONS,
+    ),
+    # ---------------------------------------------------------------- evgeniou2005, bussas2015
+    Mutant(
+        "transposed_tree",
+        "the tree covariance as bussas2015 prints it, transposed: common descendants for common ancestors",
+        "zoo/kernels/tree.py",
+        "return (above * self.steps() ** 2) @ above.T",
+        "above = self._ancestors.T[self.tasks] * 1.0\n        return (above * self.steps() ** 2) @ above.T",
+        _TREES,
+    ),
+    Mutant(
+        "steps_not_squared",
+        "standard deviations of a tree's steps for their variances",
+        "zoo/kernels/tree.py",
+        "return (above * self.steps() ** 2) @ above.T",
+        "return (above * self.steps()) @ above.T",
+        _TREES,
+    ),
+    Mutant(
+        "evidence_without_determinant",
+        "evidence of related tasks without the volume of the shared weights",
+        "zoo/inference/task_weights.py",
+        "half_log_det += float(np.log(np.diag(factor)).sum())",
+        "half_log_det += 0.0 * float(np.log(np.diag(factor)).sum())",
+        ("tests/test_kernel_engines.py",),
+    ),
+    Mutant(
+        "laplace_half_determinant",
+        "evidence by Laplace's method with the determinant for its root",
+        "zoo/inference/latent_gaussian.py",
+        "- 0.5 * float(a @ f) - 0.5 * solver.log_det",
+        "- 0.5 * float(a @ f) - solver.log_det",
+        ("tests/test_varying_engines.py",),
+    ),
+    Mutant(
+        "laplace_left_out",
+        "what a label's log density has beyond its quadratic part, counted twice",
+        "zoo/inference/kernel_laplace.py",
+        "np.sum(log_expit(y * f) + 0.5 * omega * f**2 - nu * f)",
+        "np.sum(log_expit(y * f) + omega * f**2 - nu * f)",
+        ("tests/test_kernel_engines.py",),
+    ),
+)
+
+
+# ---------------------------------------------------------------- running them
+
+
+def _copy(home: Path) -> Path:
+    """The package and its tests, without compiled leftovers of other sources."""
+    place = home / "project"
+    skipped = shutil.ignore_patterns("*.pyc", ".mypy_cache", ".hypothesis", "_build")
+    for name in ("zoo", "tests"):
+        shutil.copytree(_ROOT / name, place / name, ignore=skipped, copy_function=shutil.copy2)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy2(_ROOT / name, place / name)
+    return place
+
+
+def _clear_compiled(place: Path) -> None:
+    """Numba looks at the time of a function's own file alone, not at those of its callees."""
+    for path in place.glob("zoo/**/*.nb[ic]"):
+        path.unlink()
+
+
+def _fails(place: Path, tests: tuple[str, ...]) -> bool:
+    """Whether a test fails; anything else than failed or passed tests is an error of this script."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    try:
+        done = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, text=True, timeout=_LIMIT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return True  # a sampler that no longer ends is caught too
+    if done.returncode not in (0, 1):
+        raise RuntimeError(
+            f"pytest ended with status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-2000:]}"
+        )
+    return done.returncode == 1
+
+
+def _plant(place: Path, mutant: Mutant) -> None:
+    path = place / mutant.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise RuntimeError(
+            f"{mutant.name}: {mutant.old!r} stands {text.count(mutant.old)} times in {mutant.file}."
+        )
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+
+
+def main() -> int:
+    """Run the mutants, print a table, return the number of survivors."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", help="mutants whose name holds this word")
+    arguments = parser.parse_args()
+    mutants = [m for m in MUTANTS if arguments.only is None or arguments.only in m.name]
+    survivors, known = 0, {}
+    print("| mutant | what it plants | caught by | seconds |\n|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as home:
+        place = _copy(Path(home))
+        _clear_compiled(place)
+        for mutant in mutants:
+            if mutant.tests not in known:
+                known[mutant.tests] = _fails(place, mutant.tests)
+            if known[mutant.tests]:
+                raise RuntimeError(f"{mutant.name}: its tests fail without it too: {' '.join(mutant.tests)}.")
+            original = (place / mutant.file).read_text(encoding="utf-8")
+            begin = time.monotonic()
+            compiled = "njit" in original
+            _plant(place, mutant)
+            if compiled:
+                _clear_compiled(place)
+            caught = _fails(place, mutant.tests)
+            (place / mutant.file).write_text(original, encoding="utf-8")
+            if compiled:
+                _clear_compiled(place)
+            survivors += not caught
+            seen = " ".join(f"`{test.removeprefix('tests/')}`" for test in mutant.tests)
+            row = f"| {mutant.name} | {mutant.says} | {seen if caught else '**survives**'}"
+            print(f"{row} | {time.monotonic() - begin:.0f} |", flush=True)
+    print(f"\n{len(mutants) - survivors} of {len(mutants)} caught.")
+    return int(survivors > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+"""Every Markov kernel keeps its posterior: exact draws, some sweeps, fresh exact draws (Gandy & Scott 2020).
+
+Null: the kernel leaves the posterior unchanged. Then each case is rejected with probability 1e-5 / 40 at most, all of
+the some 30 together with 1e-5, whatever the seed. Pseudo-likelihoods start from draws by rejection (tests/statistical/
+exact.py), densities of y from joint draws of the factory's own model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import zoo
+from tests.statistical import exact
+from zoo.diagnostics import kernel_test, sequential_test
+from zoo.inference.matrix_normal import CovariancePrior
+
+pytestmark = pytest.mark.statistical
+
+ALPHA = 1e-5 / 40
+SIZE, SWEEPS = 2000, 4
+
+
+def rows(n_tasks=2, n_rows=3, n_features=2, labels=True, constant=False, seed=0) -> zoo.MultiTaskData:
+    """A few rows of each task."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(n_tasks), n_rows)
+    X = rng.standard_normal((len(task), n_features))
+    if constant:
+        X[:, 0] = 1.0
+    y = rng.standard_normal(len(task))
+    return zoo.MultiTaskData.from_arrays(X, np.where(y > 0, 1.0, -1.0) if labels else y, task)
+
+
+def _moved(kernel, start, sweeps, rng):
+    """Recorded states after some sweeps from each start; one work space serves all."""
+    state = kernel.initialise(rng)
+    found = []
+    for i in range(len(start["coefficients"])):
+        kernel.set_values(state, {name: values[i] for name, values in start.items()})
+        for _ in range(sweeps):
+            kernel.sweep(rng, state)
+        found.append(kernel.record(state))
+    width = max((draw["Z"].shape[1] for draw in found if "Z" in draw), default=0)
+    for draw in found:
+        draw.pop("n_latent", None)
+        if "Z" in draw:
+            draw["Z"] = np.pad(draw["Z"], [(0, 0), (0, width - draw["Z"].shape[1])])
+    return {name: np.stack([draw[name] for draw in found]) for name in found[0]}
+
+
+def _loss(factory, data, offset):
+    """Exponent of the pseudo-likelihood at draws of the coefficients."""
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+
+    def loss(draws):
+        f = offset + np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
+        if factory.loss == "hinge":
+            missed = np.maximum(0.0, getattr(factory, "margin", 1.0) - data.y * f)
+        else:
+            missed = np.maximum(0.0, np.abs(data.y - f) - factory.epsilon)
+        return 2.0 * factory.C * missed @ weight
+
+    return loss
+
+
+def _test_pseudo_posterior(factory, data, kernel, prior, offset=0.0, size=SIZE, sweeps=SWEEPS, seed=1):
+    loss = _loss(factory, data, offset)
+
+    def draw(rng, n):
+        start, fresh = (exact.with_matrices(exact.accepted(rng, n, prior, loss)) for _ in range(2))
+        arguments = (data.X, data.y, data.task, np.broadcast_to(offset, data.n_rows))
+        moved = exact.statistics(_moved(kernel, start, sweeps, rng), *arguments)
+        other = exact.statistics(exact.recorded(fresh), *arguments)
+        return {name: moved[name] for name in other}, other
+
+    return sequential_test(draw, alpha=ALPHA, size=size, random_seed=seed)
+
+
+# ---------------------------------------------------------------- matrix-normal coefficients
+
+TWO = np.array([[1.0, 0.4], [0.4, 0.7]])
+HINGE = {"C": 0.4}
+TUBE = {"loss": "epsilon_insensitive", "C": 0.4, "epsilon": 0.3}
+MAX_MARGIN = {
+    "hinge": (HINGE, {}, {}),
+    "hinge, no group moves": (HINGE, {}, {"group_moves": False}),
+    "hinge, an intercept": (HINGE, {"constant": True}, {}),
+    "hinge, margin, weights, offsets": ({**HINGE, "margin": 1.7}, {"constant": True}, {"extra": True}),
+    "hinge, scales": ({**HINGE, "task_scale": 0.6, "feature_scale": TWO, "task_nu": 4.5}, {}, {}),
+    "hinge, task covariance given": ({**HINGE, "task_cov": TWO}, {}, {}),
+    "hinge, feature covariance given": ({**HINGE, "feature_cov": TWO}, {}, {}),
+    "hinge, both given": ({**HINGE, "feature_cov": "identity", "task_cov": TWO}, {}, {}),
+    "hinge, one task": (HINGE, {"n_tasks": 1, "n_rows": 5}, {}),
+    "hinge, more tasks than features": (HINGE, {"n_tasks": 4, "n_rows": 2, "n_features": 1}, {}),
+    "hinge, more features than tasks": (HINGE, {"n_features": 3}, {}),
+    "tube": (TUBE, {}, {}),
+    "tube, weights, no group moves": (TUBE, {}, {"group_moves": False, "extra": True}),
+    "tube, scales, an intercept": ({**TUBE, "task_scale": 0.5, "feature_nu": 3.5}, {"constant": True}, {}),
+}
+
+
+def _prior_of(prior: CovariancePrior, size: int) -> dict:
+    if prior.given is not None:
+        return {"given": prior.given}
+    return {"nu": prior.nu, "scale": np.eye(size) if prior.scale is None else prior.scale}
+
+
+@pytest.mark.parametrize("case", MAX_MARGIN)
+def test_max_margin(case):
+    fields, shape, options = MAX_MARGIN[case]
+    factory = zoo.MaxMargin(**fields)
+    data = rows(**shape, labels=factory.loss == "hinge")
+    options, offset = dict(options), np.zeros(data.n_rows)
+    if options.pop("extra", False):
+        data = replace(data, weight=np.linspace(0.3, 2.0, data.n_rows))
+        offset = np.linspace(-1.0, 0.8, data.n_rows)
+        options["offset"] = offset
+    kernel = factory.gibbs_kernel(factory.prepare(data), data.y, **options)
+    feature = _prior_of(factory._prior("feature", data.n_features), data.n_features)
+    task = _prior_of(factory._prior("task", data.n_tasks), data.n_tasks)
+
+    def prior(rng, n):
+        return exact.max_margin_prior(rng, n, data.n_features, data.n_tasks, feature, task)
+
+    result = _test_pseudo_posterior(factory, data, kernel, prior, offset)
+    assert not result.rejected, str(result)
+
+
+# ---------------------------------------------------------------- latent features
+
+LATENT = {
+    "hinge": (HINGE, {"n_features": 3}, {}),
+    "hinge, alpha given, no group moves": (
+        {**HINGE, "alpha": 1.5},
+        {"n_features": 3},
+        {"group_moves": False},
+    ),
+    "hinge, one task": (HINGE, {"n_tasks": 1, "n_rows": 4, "n_features": 3}, {}),
+    "tube, task covariance given": ({**TUBE, "task_cov": TWO}, {"n_features": 4, "n_rows": 2}, {}),
+}
+
+
+@pytest.mark.parametrize("case", LATENT)
+def test_nonparametric_max_margin(case):
+    fields, shape, options = LATENT[case]
+    factory = zoo.NonparametricMaxMargin(**fields)
+    data = rows(**shape, labels=factory.loss == "hinge")
+    kernel = factory.gibbs_kernel(factory.prepare(data), data.y, **options)
+    task = _prior_of(factory._prior("task", data.n_tasks), data.n_tasks)
+
+    def prior(rng, n):
+        return exact.latent_feature_prior(rng, n, data.n_features, data.n_tasks, factory.alpha, task)
+
+    result = _test_pseudo_posterior(factory, data, kernel, prior)
+    assert not result.rejected, str(result)
+
+
+# ---------------------------------------------------------------- kernel machines
+
+
+@pytest.mark.parametrize("fields", [{**HINGE, "loss": "hinge"}, TUBE], ids=["hinge", "tube"])
+def test_kernel_machine(fields):
+    factory = zoo.MultiTaskKernelMachine(**fields)
+    data = rows(labels=factory.loss == "hinge")
+    kernel = factory.gibbs_kernel(factory.prepare(data), data.y)
+    D, T = data.n_features, data.n_tasks
+
+    def prior(rng, n):
+        # Kernel (22): (1 - lam) for all tasks, lam T more for each.
+        lam, amplitude = rng.random(n), np.exp(rng.standard_normal(n))
+        of_tasks = (1.0 - lam)[:, None, None] + (lam * T)[:, None, None] * np.eye(T)
+        B = amplitude[:, None, None] ** 2 * of_tasks
+        eta = exact.matrix_normal(rng, np.broadcast_to(np.eye(D), (n, D, D)), B)
+        return {"coefficients": eta, "lam": lam, "amplitude": amplitude, "task_cov": B}
+
+    result = _test_pseudo_posterior(factory, data, kernel, prior, size=500, sweeps=2)
+    assert not result.rejected, str(result)
+
+
+# ---------------------------------------------------------------- likelihoods that are densities of y
+
+LEARNED_C = {"loss": "epsilon_insensitive", "C": "learned", "epsilon": 0.3}
+DENSITIES = {
+    "population": (zoo.NIWLinear, {}, {}, {"group_moves": False}),
+    "population, group moves, noise by task": (zoo.NIWLinear, {"noise": "task"}, {}, {"group_moves": True}),
+    "population, one task, scale": (zoo.NIWLinear, {"scale": TWO, "pi": 0.5, "delta": 4.0}, {"n_tasks": 1}, {}),
+    "functions": (zoo.NIWGaussianProcess, {"base_kernel": "matern32"}, {}, {"group_moves": True}),
+    "functions, a task without rows": (zoo.NIWGaussianProcess, {}, {"empty": True}, {"group_moves": False}),
+    "tube, learned C": (zoo.MaxMargin, LEARNED_C, {}, {}),
+    "tube, learned C, weights, no group moves": (zoo.MaxMargin, LEARNED_C, {"weight": True}, {"group_moves": False}),
+    "latent features, tube, many columns": (zoo.NonparametricMaxMargin, {**TUBE, "K_max": 2000}, {}, {}),
+    "kernel machine": (zoo.MultiTaskKernelMachine, {}, {}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DENSITIES)
+def test_against_joint_draws(case):
+    kind, fields, shape, options = DENSITIES[case]
+    shape = dict(shape)
+    empty, weight = shape.pop("empty", False), shape.pop("weight", False)
+    data = rows(**shape, labels=False)
+    if empty:
+        data = replace(data, task_names=(*data.task_names, "empty"))
+    if weight:
+        data = replace(data, weight=np.linspace(0.3, 2.0, data.n_rows))
+    slow = kind is zoo.MultiTaskKernelMachine or "latent" in case
+    result = kernel_test(
+        kind(**fields), data, sweeps=2 if slow else SWEEPS, size=500 if slow else 1000, alpha=ALPHA, random_seed=1,
+        **options,
+    )  # fmt: skip
+    assert not result.rejected, str(result)
+
+
+# ---------------------------------------------------------------- step methods
+
+
+class Shifted(zoo.MaxMargin):
+    """A common shift, which the step holds as an offset."""
+
+    def priors(self, data):
+        return {**super().priors(data), "shift": pm.Normal("shift", 0.0, 1.0)}
+
+    def latent(self, data, priors):
+        return super().latent(data, priors) + priors["shift"]
+
+
+def test_matrix_normal_step():
+    factory, data = Shifted(**HINGE), replace(rows(), y=np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0]))
+    model = factory.build(data)
+    step = factory.step(data, model, sweeps=2)
+    step.rng = np.random.default_rng(2)
+    wishart = {"nu": 3.0, "scale": np.eye(2)}
+
+    def prior(rng, n):
+        return {
+            **exact.max_margin_prior(rng, n, 2, 2, wishart, wishart),
+            "shift": rng.standard_normal(n),
+        }
+
+    def loss(draws):
+        f = draws["shift"][:, None] + np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
+        return 2.0 * factory.C * np.maximum(0.0, 1.0 - data.y * f).sum(axis=1)
+
+    def scalars(draws):
+        found = exact.statistics(draws, data.X, data.y, data.task, np.zeros(data.n_rows))
+        shift = draws["shift"]
+        return {**found, **{f"shift eta[{i}]": shift * draws["coefficients"][:, i, 0] for i in range(2)}}
+
+    def draw(rng, n):
+        start, fresh = (exact.accepted(rng, n, prior, loss) for _ in range(2))
+        moved = []
+        for i in range(n):
+            point = step._point_of({name: values[i] for name, values in start.items()})
+            after, _ = step.step({**point, "shift": np.asarray(start["shift"][i])})
+            moved.append({**step._block_values(after), "shift": after["shift"]})
+        return scalars({name: np.stack([m[name] for m in moved]) for name in fresh}), scalars(fresh)
+
+    result = sequential_test(draw, alpha=ALPHA, size=1000, random_seed=1)
+    assert not result.rejected, str(result)
+
+
+def test_buffet_step():
+    """The step sees no y: matrices and coefficients stay under their joint prior."""
+    D, T, K, alpha = 3, 2, 5, 1.5
+    factory = zoo.NonparametricMaxMargin(**HINGE, alpha=alpha, K_max=K)
+    model = factory.build(rows(n_features=D, n_tasks=T))
+    step = factory.step(model)
+    step.rng = np.random.default_rng(3)
+    start = model.initial_point(0)
+    names = [step.vars[0].name, step.coefficients]
+
+    def prior(rng, n):
+        weights = rng.beta(alpha / K, 1.0, (n, 1, K))
+        Z = (rng.random((n, D, K)) < weights).astype(start[names[0]].dtype)
+        eye = np.broadcast_to(np.eye(T), (n, T, T))
+        W = exact.matrix_normal(rng, np.eye(D) + Z @ np.swapaxes(Z, 1, 2), eye)
+        return {"Z": Z, "coefficients": W}
+
+    def scalars(draws):
+        nothing = (np.zeros((0, D)), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
+        found = exact.statistics(draws, *nothing)
+        W = draws["coefficients"]
+        gram = draws["Z"] @ np.swapaxes(draws["Z"], 1, 2)
+        ties = {f"Z and W {i}": np.einsum("st,st->s", W[:, 0], W[:, i]) * gram[:, 0, i] for i in range(1, D)}
+        return {**{k: v for k, v in found.items() if np.ptp(v) > 0}, **ties}
+
+    def draw(rng, n):
+        before, fresh = prior(rng, n), prior(rng, n)
+        after = [
+            step.step({**start, names[0]: before["Z"][i], names[1]: before["coefficients"][i]})[0][names[0]]
+            for i in range(n)
+        ]
+        return scalars({"Z": np.stack(after), "coefficients": before["coefficients"]}), scalars(fresh)
+
+    result = sequential_test(draw, alpha=ALPHA, size=SIZE, random_seed=1)
+    assert not result.rejected, str(result)

@@ -1,0 +1,40 @@
+"""Says, where linear algebra breaks down in a fit, which columns are to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from zoo.data import MultiTaskData
+
+__all__ = ["breakdown_explained"]
+
+
+@contextmanager
+def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
+    """Turn an error of linear algebra, or of the range of floats, into one that names columns of X.
+
+    Parameters
+    ----------
+    what : str
+        What is computed, as the subject of a sentence.
+    data : MultiTaskData
+        The rows as the model sees them.
+
+    Raises
+    ------
+    ValueError
+        Where such an error comes out of the block; its cause is kept.
+    """
+    try:
+        yield
+    except (np.linalg.LinAlgError, ZeroDivisionError, OverflowError) as error:
+        sizes = data.column_sizes()
+        low, high = int(np.argmin(sizes)), int(np.argmax(sizes))
+        raise ValueError(
+            f"{what} lost all its digits: on the model's scale the values of X reach from {sizes[low]:.3g} in column "
+            f"{data.feature_names[low]!r} to {sizes[high]:.3g} in column {data.feature_names[high]!r}. "
+            "Use data.standardize(), and leave out columns that others determine."
+        ) from error

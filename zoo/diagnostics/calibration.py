@@ -1,0 +1,427 @@
+r"""Simulation-based calibration (Talts et al. 2018, arXiv:1804.06788; Modrak et al. 2023, arXiv:2211.02383).
+
+Parameters are drawn from the prior and y from its law given them. Then the parameters are one more draw from the
+posterior, and among L independent draws of a right sampler their rank is uniform on 0 .. L. Many replications show
+whether it is. The log likelihood, which knows y as well, has its rank too: it shows faults that the parameters by
+themselves do not, such as a sampler that returns its prior (Modrak et al. 2023).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from arviz_stats.base import array_stats
+
+from zoo.checks import whole_number
+from zoo.data import MultiTaskData
+from zoo.diagnostics.quantities import scalar_quantities, varying
+from zoo.diagnostics.rank_bands import band_p_values
+from zoo.factory import Method, ModelFactory
+from zoo.inference.chains import run_chains
+from zoo.predictive import PointwiseLogLikelihood, joint_draws
+from zoo.runner import Job, run_jobs
+
+__all__ = ["Calibration", "sbc"]
+
+Quantities = Callable[[xr.Dataset], dict[str, np.ndarray]]
+
+# Sweeps from one kept draw to the next: a Gibbs sampler forgets within a few, NUTS sooner.
+_THIN = {"gibbs": 10, "nuts": 3}
+_LOG_LIKELIHOOD = "log likelihood"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Ranks of the truth among posterior draws.
+
+    Parameters
+    ----------
+    ranks : xarray.Dataset
+        ``rank``, from 0 to the number of draws, and ``ess``, the effective sample size of these draws, with dims
+        ``replication, quantity``; finished replications alone. Attribute ``draws``.
+    failures : dict of int to str
+        Traceback of each replication that failed.
+    model, method : str
+        What was calibrated.
+    """
+
+    ranks: xr.Dataset
+    failures: dict[int, str]
+    model: str
+    method: str
+
+    @property
+    def draws(self) -> int:
+        """L, posterior draws a replication."""
+        return int(self.ranks.attrs["draws"])
+
+    def summary(self, prob: float = 0.99) -> pd.DataFrame:
+        """A row a quantity: p value of its ranks, whether they are uniform, median effective sample size.
+
+        The p value is exact for ranks that are independent and uniform: see :func:`zoo.diagnostics.rank_bands`. A
+        quantity is ``uniform`` where it is at least (1 - prob) over the number of quantities, so that with
+        probability ``prob`` or more (Bonferroni) all of a right sampler's are. A failed replication is in no rank:
+        ``failures`` has them, and the attribute ``failures`` of the table their number.
+        """
+        ranks = self.ranks["rank"].to_numpy()
+        p = band_p_values(ranks, self.draws + 1)
+        table = pd.DataFrame(
+            {
+                "p": p,
+                "uniform": p >= (1.0 - prob) / len(p),
+                "ess": np.median(self.ranks["ess"].to_numpy(), axis=0),
+            },
+            index=pd.Index(self.ranks["quantity"].to_numpy(), name="quantity"),
+        )
+        table.attrs["failures"] = len(self.failures)
+        return table
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether no replication failed and every quantity is uniform, at 99% for all of them."""
+        return not self.failures and bool(self.summary()["uniform"].all())
+
+
+def sbc(
+    factory: ModelFactory,
+    data: MultiTaskData,
+    method: str | None = None,
+    replications: int = 500,
+    draws: int = 99,
+    tune: int = 500,
+    chains: int = 1,
+    thin: int | None = None,
+    quantities: Quantities | None = None,
+    random_seed: int | None = None,
+    progress: bool = True,
+    n_jobs: int = 1,
+    folder: str | Path | None = None,
+    **options: Any,
+) -> Calibration:
+    """Simulation-based calibration of a factory's inference method.
+
+    Method "gibbs" runs the factory's ``gibbs_kernel``, and "nuts" on a model of continuous variables nutpie, each made
+    once and given one y after the other; anything else is ``factory.fit``.
+
+    Parameters
+    ----------
+    factory : ModelFactory
+        With a proper prior, not so wide that y overflows.
+    data : MultiTaskData
+        Features, tasks, weights; y is simulated. Few rows show the most, and cost least.
+    method : str, optional
+        One that draws from the exact posterior; default: the factory's first such method.
+    replications : int
+    draws, tune, chains : int
+        Kept draws and warm-up of each chain, number of chains.
+    thin : int, optional
+        Of so many draws one is kept, towards independent ones. Default: 10 for "gibbs", 3 for "nuts", 1 for methods
+        of independent draws. The result has the effective sample sizes: where they are below ``draws``, ranks tend to
+        the ends though the sampler be right.
+    quantities : callable, optional
+        What is ranked: takes a Dataset of draws (dim ``draw``), returns a dict of (S,) arrays. Default:
+        :func:`zoo.diagnostics.scalar_quantities`, entries and log determinants. The log likelihood is always there.
+    random_seed : int, optional
+        Needed with ``folder``.
+    progress : bool
+    n_jobs : int
+        Processes at a time.
+    folder : path, optional
+        Keeps each replication as it ends: after a kill the same call goes on.
+    **options
+        Of the method.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    ValueError
+        The likelihood is a pseudo-likelihood, the model has a potential, or weights of rows depend on y, so that y
+        cannot be simulated; or the method does not draw from the exact posterior. The message names another test.
+    """
+    whole_number(replications, "replications", 2)
+    name = _exact_method(factory, data, method)
+    if folder is not None and random_seed is None:
+        raise ValueError("folder is given without random_seed. Give a seed, so that a later call can go on.")
+    sequence = np.random.SeedSequence(random_seed)
+    first, second = sequence.spawn(2)
+    y, truth = joint_draws(factory, data, replications, int(first.generate_state(1)[0]))
+    _require_simulated(factory, data, y, truth)
+    run = _Replication(
+        factory=factory,
+        data=data,
+        method=name,
+        y=y,
+        truth=truth,
+        draws=whole_number(draws, "draws", 1),
+        tune=whole_number(tune, "tune"),
+        chains=whole_number(chains, "chains", 1),
+        thin=_THIN.get(name, 1) if thin is None else whole_number(thin, "thin", 1),
+        seeds=second,
+        options=options,
+        quantities=quantities,
+    )
+    jobs = [Job(f"replication-{i:05d}", run, {"number": i, **run.settings}) for i in range(replications)]
+    place = nullcontext(folder) if folder is not None else tempfile.TemporaryDirectory()
+    with place as path:
+        outcome = run_jobs(jobs, path, n_jobs, title=f"{type(factory).__name__}, {name}", progress=progress)
+    failures = {int(k.rsplit("-", 1)[1]): text for k, text in outcome.failures.items()}
+    if not outcome.results:
+        raise RuntimeError(f"all {replications} replications failed. The first: {failures[min(failures)]}")
+    return Calibration(_ranks(outcome.results, run.draws * run.chains), failures, repr(factory), name)
+
+
+def _ranks(results: dict[str, dict[str, Any]], draws: int) -> xr.Dataset:
+    numbers = list(results.values())
+    names = list(numbers[0]["rank"])
+    dims = ("replication", "quantity")
+    return xr.Dataset(
+        {
+            kind: (dims, np.array([[row[kind][q] for q in names] for row in numbers]))
+            for kind in ("rank", "ess")
+        },
+        coords={"replication": [int(k.rsplit("-", 1)[1]) for k in results], "quantity": names},
+        attrs={"draws": draws},
+    )
+
+
+# ---------------------------------------------------------------- what can be calibrated
+
+
+def _exact_method(factory: ModelFactory, data: MultiTaskData, method: str | None) -> str:
+    """The method's name, if draws from the posterior of all variables are what it promises."""
+    if not factory.observation.generative:
+        raise ValueError(
+            f"the likelihood of {type(factory).__name__} is a pseudo-likelihood: y has another law than it says, and "
+            "ranks would not be uniform. Test the sampler with zoo.diagnostics.sequential_test."
+        )
+    known: dict[str, Method] = {m.name: m for m in factory._methods() if m.name in factory.methods}
+    if method is None:
+        method = next((m.name for m in known.values() if m.exact), None)
+    name = factory._engine(method, data)
+    if not known[name].exact:
+        exact = ", ".join(m.name for m in known.values() if m.exact)
+        raise ValueError(
+            f"method {name!r} of {type(factory).__name__} computes: {known[name].computes}. That is no draw of all "
+            f"variables from the posterior. Choose from: {exact}."
+        )
+    factory._check_method(name)
+    return name
+
+
+def _require_simulated(factory: ModelFactory, data: MultiTaskData, y: np.ndarray, truth: xr.Dataset) -> None:
+    """Raise where what was drawn is not what the model says of y."""
+    bad = next(
+        (str(n) for n, v in [("y", y), *truth.items()] if not np.isfinite(np.asarray(v, float)).all()), None
+    )
+    if bad is not None:
+        raise ValueError(
+            f"{bad} was drawn as not finite: the prior is too wide. Give the factory narrower fields."
+        )
+    prepared = [factory.prepare(replace(data, y=values)) for values in y[:2]]
+    if factory.assemble(prepared[0], y[0])[0].potentials:
+        raise ValueError(
+            f"the model of {type(factory).__name__} has a potential, which no simulated y follows. There is nothing to "
+            "calibrate."
+        )
+    weights = [p.weight for p in prepared if p.weight is not None]
+    if any(not np.array_equal(w, weights[0]) for w in weights):
+        raise ValueError("the weights of the rows depend on y. Leave class_weight out to calibrate.")
+
+
+# ---------------------------------------------------------------- one replication
+
+
+class _Replication:
+    """Ranks of one truth; a callable that processes can be sent. What is compiled is kept for the next one."""
+
+    def __init__(
+        self,
+        *,
+        factory: ModelFactory,
+        data: MultiTaskData,
+        method: str,
+        y: np.ndarray,
+        truth: xr.Dataset,
+        draws: int,
+        tune: int,
+        chains: int,
+        thin: int,
+        seeds: np.random.SeedSequence,
+        options: dict[str, Any],
+        quantities: Quantities | None,
+    ):
+        self.factory, self.data, self.method, self.y, self.truth = factory, data, method, y, truth
+        self.draws, self.tune, self.chains, self.thin = draws, tune, chains, thin
+        self.seeds, self.options, self.quantities = seeds, options, quantities
+        self._names = varying(self._scalars(truth))
+        self._made: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": {}}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a stored replication must have in common with this run."""
+        rows = hashlib.sha256(self.data.task.tobytes())
+        for part in (np.asarray(self.data.X), self.data.t, self.data.weight):
+            rows.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+        return {
+            "model": repr(self.factory),
+            "rows": rows.hexdigest(),
+            "method": self.method,
+            "draws": self.draws,
+            "tune": self.tune,
+            "chains": self.chains,
+            "thin": self.thin,
+            "options": repr(sorted(self.options.items())),
+            "entropy": str(self.seeds.entropy),
+            "quantities": self._names,
+        }
+
+    def _scalars(self, draws: xr.Dataset) -> dict[str, np.ndarray]:
+        if self.quantities is not None:
+            return self.quantities(draws)
+        return scalar_quantities(draws, self.factory.unordered_dims)
+
+    def __call__(self, number: int, **settings: Any) -> dict[str, Any]:
+        """Ranks and effective sample sizes by quantity."""
+        seed, order = np.random.SeedSequence(
+            self.seeds.entropy, spawn_key=(*self.seeds.spawn_key, number)
+        ).spawn(2)
+        y = self.y[number]
+        posterior = self._posterior(y, seed)
+        flat = _one_after_another(posterior)
+        truth = self.truth[list(posterior.data_vars)].isel(draw=[number])
+        here, there = self._scalars(truth), self._scalars(flat)
+        here[_LOG_LIKELIHOOD], there[_LOG_LIKELIHOOD] = self._log_likelihoods([truth, flat], y)
+        rng, ranks, sizes = np.random.default_rng(order), {}, {}
+        for name in [*(n for n in self._names if n in there), _LOG_LIKELIHOOD]:
+            value, drawn = here[name][0], there[name]
+            if not (np.isfinite(value) and np.isfinite(drawn).all()):
+                raise FloatingPointError(f"{name} is not finite.")
+            ties = int(np.sum(drawn == value))
+            ranks[name] = int(np.sum(drawn < value)) + int(rng.integers(ties + 1))
+            by_chain = drawn.reshape(self.chains, self.draws).astype(np.float64)
+            sizes[name] = _effective_size(by_chain)
+        return {"rank": ranks, "ess": sizes}
+
+    def _posterior(self, y: np.ndarray, seed: np.random.SeedSequence) -> xr.Dataset:
+        """Thinned draws of all variables."""
+        own_kernel = type(self.factory).gibbs_kernel is not ModelFactory.gibbs_kernel
+        if self.method == "gibbs" and own_kernel:
+            return self._by_kernel(y, seed)
+        integer = int(seed.generate_state(1)[0])
+        if self.method == "nuts" and not self.options and self._continuous:
+            found = self._by_nutpie(y, integer)
+        else:
+            with warnings.catch_warnings():
+                # Of the scale of y, of a class that is not there: y comes from a wide prior.
+                warnings.simplefilter("ignore")
+                fit = self.factory.fit(
+                    replace(self.data, y=y), self.method, draws=self.draws * self.thin, tune=self.tune,
+                    chains=self.chains, random_seed=integer, progress=False, **self.options,
+                )  # fmt: skip
+            found = fit.posterior
+        found = found.isel(draw=slice(self.thin - 1, None, self.thin))
+        return found[[v for v in found.data_vars if v in self.truth]]
+
+    @property
+    def _placeholder(self) -> np.ndarray:
+        return self.y[0]
+
+    def _once(self, what: str, make: Callable[[], Any]) -> Any:
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]
+
+    @property
+    def _prepared(self) -> MultiTaskData:
+        return self._once("prepared", lambda: self.factory.prepare(replace(self.data, y=self._placeholder)))
+
+    def _by_kernel(self, y: np.ndarray, seed: np.random.SeedSequence) -> xr.Dataset:
+        kernel = self._once(
+            "kernel", lambda: self.factory.gibbs_kernel(self._prepared, self._placeholder, **self.options)
+        )
+        found, _ = run_chains(
+            kernel.with_response(y), draws=self.draws, tune=self.tune, chains=self.chains, random_seed=seed,
+            thin=self.thin, cores=1, progress=False,
+        )  # fmt: skip
+        variables = {
+            name: (("chain", "draw", *self.truth[name].dims[1:]), values)
+            for name, values in found.items()
+            if name in self.truth
+        }
+        # Columns of a matrix without truncation may be more than the model's.
+        sizes = {
+            dim: n for dims, values in variables.values() for dim, n in zip(dims, values.shape, strict=True)
+        }
+        coords = {dim: v for dim, v in self.truth.coords.items() if sizes.get(str(dim)) == len(v)}
+        return xr.Dataset(variables, coords=coords)
+
+    @property
+    def _model(self) -> Any:
+        return self._once("model", lambda: self.factory.assemble(self._prepared, self._placeholder)[0])
+
+    @property
+    def _continuous(self) -> bool:
+        return all(rv.dtype.startswith("float") for rv in self._model.free_RVs)
+
+    def _by_nutpie(self, y: np.ndarray, seed: int) -> xr.Dataset:
+        import nutpie
+
+        compiled = self._once("nutpie", lambda: nutpie.compile_pymc_model(self._model))
+        tree = nutpie.sample(
+            compiled.with_data(y_observed=y), draws=self.draws * self.thin, tune=self.tune, chains=self.chains,
+            cores=1, seed=seed, progress_bar=False,
+        )  # fmt: skip
+        return tree["posterior"].to_dataset()
+
+    def _log_likelihoods(self, draws: list[xr.Dataset], y: np.ndarray) -> list[np.ndarray]:
+        """Sums over the rows, (S,), of each set of draws."""
+        posteriors = [
+            {str(n): v.transpose("draw", ...).to_numpy()[None] for n, v in d.items()} for d in draws
+        ]
+        own = type(self.factory).pointwise_log_likelihood is not ModelFactory.pointwise_log_likelihood
+        if own:
+            of_rows = [self.factory.pointwise_log_likelihood(self._prepared, y, p) for p in posteriors]
+        else:
+            function = self._once(
+                "log likelihood",
+                lambda: PointwiseLogLikelihood(
+                    self.factory, self._prepared, self._placeholder, list(posteriors[0])
+                ),
+            )
+            function.set_response(y)
+            of_rows = [function(p) for p in posteriors]
+        return [rows.sum(axis=1) for rows in of_rows]
+
+
+def _one_after_another(posterior: xr.Dataset) -> xr.Dataset:
+    """The draws of all chains along one dim ``draw``."""
+    variables: dict[str, Any] = {}
+    for name, variable in posterior.data_vars.items():
+        array = variable.transpose("chain", "draw", ...)
+        values = array.to_numpy()
+        variables[str(name)] = (("draw", *array.dims[2:]), values.reshape(-1, *values.shape[2:]))
+    coords = {str(k): v for k, v in posterior.coords.items() if k not in ("chain", "draw")}
+    return xr.Dataset(variables, coords=coords)
+
+
+def _effective_size(values: np.ndarray) -> float:
+    """Of the mean, of draws (chain, draw); at most their number, which ranks cannot exceed."""
+    if values.size < 8 or np.ptp(values) == 0.0:
+        return float(values.size)
+    return float(min(values.size, array_stats.ess(values, chain_axis=0, draw_axis=1, method="mean")))

@@ -1,0 +1,143 @@
+"""What a run is, as JSON: factory, data, method, options, seed, versions. A checkpoint is of one such run."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.checks import is_sparse
+from zoo.data import MultiTaskData
+from zoo.fit import Fit
+
+if TYPE_CHECKING:
+    from zoo.factory import ModelFactory, Run
+
+__all__ = ["describe_run", "seed_sequence"]
+
+# What has no influence on the draws.
+_FREE_OPTIONS = ("cores", "threads")
+# Packages that compute the draws, whose next version may round otherwise.
+_ENGINES = ("numpy", "scipy", "numba")
+_NUTS_ENGINES = ("nutpie", "pymc", "pytensor")
+
+
+def describe_run(
+    factory: ModelFactory,
+    data: MultiTaskData,
+    method: str,
+    run: Run,
+    engine: Callable[..., Any],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Everything that the draws depend on, JSON-ready; large things by their SHA-256.
+
+    Parameters
+    ----------
+    factory, data, method, run
+        Of the call; the seed as it was given.
+    engine : callable
+        Whose defaults are the options that were left out.
+    options : mapping
+
+    Raises
+    ------
+    ValueError
+        An option or field is of a kind that cannot be described.
+    """
+    import zoo
+
+    packages = (*_ENGINES, *(_NUTS_ENGINES if method == "nuts" else ()))
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(engine).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    every = {name: value for name, value in {**defaults, **options}.items() if name not in _FREE_OPTIONS}
+    return {
+        "versions": {"zoo": zoo.__version__, **{name: version(name) for name in packages}},
+        "factory": _plain(factory.to_spec(), "factory"),
+        "method": method,
+        "draws": run.draws,
+        "tune": run.tune,
+        "chains": run.chains,
+        "random_seed": _describe_seed(run.random_seed),
+        "options": {name: _plain(value, f"option {name}") for name, value in every.items()},
+        "data": _describe_data(data),
+    }
+
+
+def seed_sequence(random_seed: Any, entropy: int | None = None) -> np.random.SeedSequence:
+    """The seed as NumPy takes it; ``entropy`` stands for a seed that was left out."""
+    if isinstance(random_seed, np.random.SeedSequence):
+        return random_seed
+    return np.random.SeedSequence(entropy if random_seed is None else random_seed)
+
+
+def _describe_seed(random_seed: Any) -> Any:
+    if random_seed is None:
+        return None
+    seed = seed_sequence(random_seed)
+    return {
+        "entropy": _plain(seed.entropy, "random_seed"),
+        "spawn_key": [int(k) for k in seed.spawn_key],
+        "children": seed.n_children_spawned,
+    }
+
+
+def _describe_data(data: MultiTaskData) -> dict[str, Any]:
+    transform = data.transform
+    scale = None
+    if transform is not None:
+        numbers = np.array([transform.y_mean, transform.y_scale])
+        scale = _digest(transform.x_mean, transform.x_scale, numbers)
+    inputs: Any = data.inputs
+    parts = (inputs.data, inputs.indices, inputs.indptr) if is_sparse(inputs) else (inputs,)
+    names = [list(data.task_names), list(data.feature_names), list(data.t_names or ())]
+    return {
+        "rows": data.n_rows,
+        "X": _digest(*parts, data.row),
+        "y": _digest(data.y),
+        "task": _digest(data.task),
+        "t": None if data.t is None else _digest(data.t),
+        "weight": None if data.weight is None else _digest(data.weight),
+        "names": _digest_of_bytes(json.dumps(names).encode()),
+        "scale": scale,
+    }
+
+
+def _plain(value: Any, what: str) -> Any:
+    """The value as JSON-ready data; arrays and fits by their checksum."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v, what) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v, what) for v in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return _digest(value)
+    if isinstance(value, Fit):
+        posterior = value.posterior
+        return _digest(*(posterior[name].to_numpy() for name in sorted(map(str, posterior.data_vars))))
+    raise ValueError(
+        f"{what} holds a {type(value).__name__}, which a checkpoint cannot describe. Leave `checkpoint` out."
+    )
+
+
+def _digest(*arrays: np.ndarray) -> dict[str, str]:
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(json.dumps([array.dtype.str, array.shape]).encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return {"sha256": total.hexdigest()}
+
+
+def _digest_of_bytes(data: bytes) -> dict[str, str]:
+    return {"sha256": hashlib.sha256(data).hexdigest()}

@@ -1,0 +1,82 @@
+"""Empirical distribution of the ranks of simulation-based calibration, with its band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from zoo.checks import one_of
+from zoo.diagnostics.rank_bands import rank_band
+
+if TYPE_CHECKING:
+    from zoo.diagnostics.calibration import Calibration
+
+__all__ = ["rank_ecdf"]
+
+
+def rank_ecdf(
+    calibration: Calibration,
+    quantities: Sequence[str] | None = None,
+    prob: float = 0.99,
+    columns: int = 4,
+    figsize: tuple[float, float] | None = None,
+) -> Figure:
+    """Share of the ranks below each value minus what it is for uniform ranks, a panel a quantity.
+
+    The grey band holds the lines of all quantities of the calibration at once with probability ``prob`` or more if the
+    sampler is right. A line above zero on the left and below on the right shows draws that are too narrow, the reverse
+    draws that are too wide, and one that stays on one side draws that are shifted.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Of :func:`zoo.diagnostics.sbc`.
+    quantities : sequence of str, optional
+        Those to show; default: all.
+    prob : float
+    columns : int
+        Panels side by side.
+    figsize : (float, float), optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    import matplotlib.pyplot as plt
+
+    known = [str(q) for q in calibration.ranks["quantity"].to_numpy()]
+    names = known if quantities is None else list(quantities)
+    for name in names:
+        one_of(name, known, "quantities")
+    ranks = calibration.ranks["rank"]
+    n, values = ranks.sizes["replication"], calibration.draws + 1
+    shares, lower, upper = rank_band(n, values, 1.0 - (1.0 - prob) / len(known))
+    rows = -(-len(names) // columns)
+    figure, panels = plt.subplots(
+        rows, columns, figsize=figsize or (2.6 * columns, 0.7 + 1.7 * rows), squeeze=False, sharex=True, sharey=True,
+        layout="constrained",
+    )  # fmt: skip
+    points = (shares * values).round().astype(int)
+    x = np.concatenate([[0.0], shares, [1.0]])
+    for panel, name in zip(panels.flat, names, strict=False):
+        own = ranks.sel(quantity=name).to_numpy()
+        below = (own[:, None] < points).mean(axis=0)
+        outside = bool(np.any((below < lower - 1e-12) | (below > upper + 1e-12)))
+        panel.fill_between(
+            x, *(np.pad(edge - shares, 1) for edge in (lower, upper)), color="0.88", linewidth=0
+        )
+        panel.plot(x, np.pad(below - shares, 1), color="C3" if outside else "C0", linewidth=1.2)
+        panel.axhline(0.0, color="0.6", linewidth=0.6)
+        panel.set_title(name, fontsize=8)
+        panel.tick_params(labelsize=7)
+    for panel in list(panels.flat)[len(names) :]:
+        panel.set_axis_off()
+    failed = f", {len(calibration.failures)} failed" if calibration.failures else ""
+    model = calibration.model.split("(", 1)[0]
+    figure.suptitle(f"{model}, {calibration.method}: {n} replications{failed}", fontsize=10)
+    figure.supxlabel("rank / number of ranks", fontsize=9)
+    figure.supylabel("excess share below", fontsize=9)
+    return figure

@@ -17,10 +17,11 @@ from zoo.breakdown import breakdown_explained
 from zoo.checks import covariance, one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
+from zoo.inference.chains import seed_sequence
 from zoo.inference.checkpoint import Checkpoint, open_checkpoint
 from zoo.inference.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood, label_values
-from zoo.manifest import describe_run, seed_sequence
+from zoo.manifest import describe_run
 from zoo.model_data import ModelData
 from zoo.storage import to_datatree
 

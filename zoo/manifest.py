@@ -14,11 +14,12 @@ import numpy as np
 from zoo.checks import is_sparse
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
+from zoo.inference.chains import seed_sequence
 
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory, Run
 
-__all__ = ["describe_run", "seed_sequence"]
+__all__ = ["describe_data", "describe_run"]
 
 # What has no influence on the draws.
 _FREE_OPTIONS = ("cores", "threads")
@@ -68,15 +69,8 @@ def describe_run(
         "chains": run.chains,
         "random_seed": _describe_seed(run.random_seed),
         "options": {name: _plain(value, f"option {name}") for name, value in every.items()},
-        "data": _describe_data(data),
+        "data": describe_data(data),
     }
-
-
-def seed_sequence(random_seed: Any, entropy: int | None = None) -> np.random.SeedSequence:
-    """The seed as NumPy takes it; ``entropy`` stands for a seed that was left out."""
-    if isinstance(random_seed, np.random.SeedSequence):
-        return random_seed
-    return np.random.SeedSequence(entropy if random_seed is None else random_seed)
 
 
 def _describe_seed(random_seed: Any) -> Any:
@@ -90,7 +84,8 @@ def _describe_seed(random_seed: Any) -> Any:
     }
 
 
-def _describe_data(data: MultiTaskData) -> dict[str, Any]:
+def describe_data(data: MultiTaskData) -> dict[str, Any]:
+    """Checksums of the parts of the data, by their names, JSON-ready."""
     transform = data.transform
     scale = None
     if transform is not None:

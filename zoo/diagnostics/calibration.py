@@ -8,7 +8,6 @@ themselves do not, such as a sampler that returns its prior (Modrak et al. 2023)
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from zoo.diagnostics.quantities import scalar_quantities, varying
 from zoo.diagnostics.rank_bands import band_p_values
 from zoo.factory import Method, ModelFactory
 from zoo.inference.chains import run_chains
+from zoo.manifest import describe_data
 from zoo.predictive import PointwiseLogLikelihood, joint_draws
 from zoo.runner import Job, run_jobs
 
@@ -173,7 +173,8 @@ def sbc(
         options=options,
         quantities=quantities,
     )
-    jobs = [Job(f"replication-{i:05d}", run, {"number": i, **run.settings}) for i in range(replications)]
+    settings = run.settings
+    jobs = [Job(f"replication-{i:05d}", run, {"number": i, **settings}) for i in range(replications)]
     place = nullcontext(folder) if folder is not None else tempfile.TemporaryDirectory()
     with place as path:
         outcome = run_jobs(jobs, path, n_jobs, title=f"{type(factory).__name__}, {name}", progress=progress)
@@ -275,12 +276,11 @@ class _Replication:
     @property
     def settings(self) -> dict[str, Any]:
         """What a stored replication must have in common with this run."""
-        rows = hashlib.sha256(self.data.task.tobytes())
-        for part in (np.asarray(self.data.X), self.data.t, self.data.weight):
-            rows.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+        rows = describe_data(self.data)
+        del rows["y"]  # is simulated
         return {
             "model": repr(self.factory),
-            "rows": rows.hexdigest(),
+            "rows": rows,
             "method": self.method,
             "draws": self.draws,
             "tune": self.tune,

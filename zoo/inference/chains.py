@@ -19,7 +19,7 @@ from zoo.inference.chain_record import ChainRecord, Saved
 from zoo.inference.checkpoint import Checkpoint
 from zoo.inference.progress import ChainProgress
 
-__all__ = ["Kernel", "copies", "largest_rectangle", "put_back", "run_chains"]
+__all__ = ["Kernel", "copies", "largest_rectangle", "put_back", "run_chains", "seed_sequence"]
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -319,11 +319,7 @@ def run_chains(
             f"{type(kernel).__name__} has no methods `snapshot` and `restore`, which a checkpoint needs. "
             "Write them, or leave `checkpoint` out."
         )
-    seed = (
-        random_seed
-        if isinstance(random_seed, np.random.SeedSequence)
-        else np.random.SeedSequence(random_seed)
-    )
+    seed = seed_sequence(random_seed)
     backend, _ = joblib.parallel.get_active_backend(prefer="threads")
     shared = bool(getattr(backend, "supports_sharedmem", False))
     available = cores or joblib.cpu_count()
@@ -352,6 +348,13 @@ def run_chains(
                 for chain in runs:  # what the workers have written is all that is left of them
                     chain.take_up()
     return _collect(runs, stores)
+
+
+def seed_sequence(random_seed: Any, entropy: int | None = None) -> np.random.SeedSequence:
+    """The seed as NumPy takes it; ``entropy`` stands for a seed that was left out."""
+    if isinstance(random_seed, np.random.SeedSequence):
+        return random_seed
+    return np.random.SeedSequence(entropy if random_seed is None else random_seed)
 
 
 def _over(jobs: list[Future]) -> bool:

@@ -12,7 +12,7 @@ import pymc as pm
 import xarray as xr
 
 from zoo.inference.chain_record import Saved
-from zoo.inference.chains import largest_rectangle
+from zoo.inference.chains import largest_rectangle, seed_sequence
 from zoo.inference.checkpoint import Checkpoint
 
 __all__ = ["sample_nuts", "sample_with_steps"]
@@ -159,12 +159,7 @@ def _sample_chainwise(
     """Chains of one compiled model, each stored when it is finished."""
     import joblib
 
-    seed = (
-        random_seed
-        if isinstance(random_seed, np.random.SeedSequence)
-        else np.random.SeedSequence(random_seed)
-    )
-    seeds = [int(child.generate_state(1)[0]) for child in seed.spawn(chains)]
+    seeds = [int(child.generate_state(1)[0]) for child in seed_sequence(random_seed).spawn(chains)]
     results: dict[int, _Draws] = {}
     for i in range(chains):
         found = _stored(checkpoint, i, draws)

@@ -20,6 +20,7 @@ def _data(labels: bool, n_rows: int = 12) -> zoo.MultiTaskData:
     return zoo.MultiTaskData.from_arrays(X, y, task)
 
 
+@pytest.mark.scheduled
 @pytest.mark.parametrize(
     "factory", [zoo.PooledTasks(), zoo.IndependentTasks()], ids=lambda f: type(f).__name__
 )
@@ -56,6 +57,7 @@ def test_laplace_stands_at_the_mode():
     assert np.allclose(factor @ factor.T, hessian)
 
 
+@pytest.mark.statistical
 def test_laplace_is_near_nuts_with_many_rows():
     data, factory = _data(labels=True, n_rows=400), zoo.IndependentTasks(response="logistic")
     laplace = factory.fit(data, "laplace", random_seed=1, progress=False).posterior["coefficients"]

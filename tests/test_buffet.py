@@ -209,6 +209,7 @@ def _matrix(sizes, D):
 _W = np.array([[1.6, -0.9], [2.1, -1.4], [-0.3, 0.8]])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("alpha", "most"), [(0.5, 5), (1.5, 6)])
 def test_truncation_free_sweep_draws_from_the_enumerated_posterior(alpha, most):
     # Given at most so many columns: then no class is left out, and none needs a bound.
@@ -249,6 +250,7 @@ def _all_binary(D, K):
     return [np.array(bits, dtype=np.int64).reshape(D, K) for bits in itertools.product((0, 1), repeat=D * K)]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("K_max", "alpha"), [(2, 1.5), (3, 0.7)])
 def test_finite_sweep_draws_from_the_enumerated_posterior(K_max, alpha):
     import pymc as pm
@@ -297,6 +299,7 @@ def _chains(D, T, alpha, shape=1.0, rate=1.0, learn=False, draws=100_000):
     return np.stack([_successive(rng, D, T, alpha, shape, rate, learn, draws) for rng in rngs])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("T", [1, 3])
 def test_sweep_and_likelihood_together_keep_the_prior(T):
     D, alpha = 5, 1.2
@@ -310,6 +313,7 @@ def test_sweep_and_likelihood_together_keep_the_prior(T):
         _agrees(sizes[..., j] ** 2, alpha / j + (alpha / j) ** 2)
 
 
+@pytest.mark.statistical
 def test_alpha_keeps_its_prior():
     D, shape, rate = 4, 3.0, 2.0
     sizes = _chains(D, 2, 1.0, shape, rate, learn=True)

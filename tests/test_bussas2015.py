@@ -141,6 +141,7 @@ class TestMethods:
         # A Gaussian process of x with a linear kernel is a ridge regression, here with hardly any ridge.
         assert found["x-lin"] == pytest.approx(found["regression"], rel=0.02)
 
+    @pytest.mark.statistical
     def test_approximations_beyond_exact(self, places, monkeypatch):
         part = housing.split("county", 3, 100)
         asked = []
@@ -303,6 +304,7 @@ class TestCommand:
         monkeypatch.setattr(Settings, "look", classmethod(lambda cls: look))
         monkeypatch.setitem(varying_methods.RIVALS, "gwr", "a_package_that_is_not_installed")
 
+    @pytest.mark.statistical
     def test_whole(self, small, tmp_path, capsys):
         sets = ("county", "county-labels", "rents-log")
         command = ["reproduce", "bussas2015", "--quick", "--sets", ",".join(sets), "--out", str(tmp_path)]

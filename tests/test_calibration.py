@@ -215,9 +215,13 @@ class WrongDegrees(NormalInverseWishartKernel):
         NormalInverseWishartKernel.sweep(replace(self, nu=self.nu + 8.0), rng, state)
 
 
-def test_a_wrong_kernel_is_found(data):
+@pytest.mark.statistical
+@pytest.mark.parametrize("resimulate", [False, True])
+def test_a_wrong_kernel_is_found(data, resimulate):
     factory = zoo.NIWLinear()
     right = factory.gibbs_kernel(factory.prepare(data), data.y)
     wrong = WrongDegrees(**{name: getattr(right, name) for name in right.__dataclass_fields__})
-    result = kernel_test(factory, data, sweeps=3, size=120, kernel=wrong.with_response, random_seed=1)
+    result = kernel_test(
+        factory, data, sweeps=3, resimulate=resimulate, size=120, kernel=wrong.with_response, random_seed=1
+    )
     assert result.rejected, str(result)

@@ -62,6 +62,7 @@ def test_draws_do_not_depend_on_cores(cores):
     assert np.array_equal(one["x"], other["x"])
 
 
+@pytest.mark.statistical
 def test_processes_draw_the_same_as_threads():
     data, _ = zoo.datasets.simulate_matrix_normal(3, 2, 8, random_seed=1)
     model = zoo.MaxMargin(loss="epsilon_insensitive")

@@ -79,6 +79,23 @@ def test_from_xarray_reads_labels():
         MultiTaskData.from_xarray(dataset, y="z")
 
 
+def test_from_xarray_reads_places_and_weights():
+    long, lat, weight = np.arange(6.0), np.arange(6.0) ** 2, np.arange(1.0, 7.0)
+    dataset = xr.Dataset(
+        {"X": (("obs", "feature"), X), "y": ("obs", Y), "weight": ("obs", weight)},
+        coords={"long": ("obs", long), "lat": ("obs", lat)},
+    )
+    data = MultiTaskData.from_xarray(dataset, task=None, t=["long", "lat"], weight="weight")
+    assert data.t_names == ("long", "lat")
+    np.testing.assert_array_equal(data.t, np.column_stack([long, lat]))
+    np.testing.assert_array_equal(data.weight, weight)
+    assert MultiTaskData.from_xarray(dataset, task=None, t="lat").t_names == ("lat",)
+    with pytest.raises(ValueError, match="'lon' is unknown"):
+        MultiTaskData.from_xarray(dataset, task=None, t=["lon", "lat"])
+    with pytest.raises(ValueError, match="lat has dims"):
+        MultiTaskData.from_xarray(dataset.assign(lat=("place", lat)), task=None, t=["long", "lat"])
+
+
 def test_multilabel_stores_inputs_once_and_drops_missing_labels():
     labels = pd.DataFrame({"sad": [1, 0, np.nan], "happy": [0, 1, 1]})
     data = MultiTaskData.from_multilabel(X[:3], labels)

@@ -439,6 +439,7 @@ class TestCommand:
     def _run(self, folder, *more):
         return main(["reproduce", "evgeniou2005", "--quick", "--cv", "2", "--out", str(folder), *more])
 
+    @pytest.mark.statistical
     def test_tables_and_figures(self, small, tmp_path, capsys):
         assert self._run(tmp_path) == 0
         text = capsys.readouterr().out

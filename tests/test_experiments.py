@@ -336,6 +336,7 @@ class TestCommand:
         command = ["reproduce", "li2014", "--quick", "--splits", "1", "--cv", "2", "--out", str(folder)]
         return main([*command, *more])
 
+    @pytest.mark.statistical
     def test_tables_and_figures(self, simulated, tmp_path, capsys):
         assert self._run(tmp_path) == 0
         text = capsys.readouterr().out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import warnings
@@ -14,11 +13,9 @@ import pytest
 import xarray as xr
 
 import zoo
-from tests.hostile.outcome import check_message
+from tests.hostile.outcome import CASES, check_message
 from zoo.cli import main
 from zoo.untrusted import require_plain_file
-
-CASES = int(os.environ.get("ZOO_HOSTILE_CASES", "1000"))
 
 
 def _fit(shared=False):

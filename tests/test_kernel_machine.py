@@ -264,6 +264,7 @@ def test_row_weights_count_rows_more_than_once():
 # ---------------------------------------------------------------- draws
 
 
+@pytest.mark.statistical
 def test_gibbs_of_the_square_loss_against_quadrature():
     """Hyper-parameters on a grid of evidence times prior; 3 means, 2 chains of 1,000: |z| < 4.5, false alarm 2e-5."""
     machine, data, space = Machine(amplitude=0.8), _tasks(), None
@@ -285,6 +286,7 @@ def test_gibbs_of_the_square_loss_against_quadrature():
         assert abs(mean - weight @ values) < 4.5 * error, name
 
 
+@pytest.mark.statistical
 def test_gibbs_of_the_hinge_against_importance_sampling():
     """Four rows, everything fixed: moments of f by 400,000 draws from the prior; |z| < 4.5 over 8, false alarm 5e-5."""
     data = _tasks("hinge", T=2, D=1, rows=(2, 2))

@@ -113,6 +113,7 @@ class CountRegression(ModelFactory):
         return {"coefficients": pm.Normal("coefficients", 0.0, 0.5, dims="feature")}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("response", ["poisson", "negative_binomial"])
 def test_predicted_mean_is_that_of_y(response: str) -> None:
     """``mean`` is the mean of exp(f) over the draws, not that of f, and agrees with that of the drawn y.

@@ -278,6 +278,14 @@ def test_cross_validation_finds_what_varies() -> None:
     assert found[0] < found[1]
 
 
+def test_an_end_of_the_grid_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    data = rows(200)
+    chosen = KnownRows(KernelLocalSmoothing(bandwidth_grid=(0.2, 0.8, 50.0), lam=0.1), data).choice.bandwidth
+    assert (chosen, caplog.text) == (0.8, "")
+    KnownRows(KernelLocalSmoothing(bandwidth_grid=(20.0, 50.0), lam=0.1), data).choice  # noqa: B018
+    assert "end of bandwidth_grid" in caplog.text
+
+
 def test_noise_is_that_of_left_out_rows() -> None:
     """The closed form of the leave-one-out residuals is that of fits without the row."""
     data = rows()
@@ -456,6 +464,7 @@ def test_exact_draws_have_the_moments_of_the_closed_form(degree: int) -> None:
     np.testing.assert_allclose(sd, expected, rtol=0.15)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("degree", [0, pytest.param(1, marks=pytest.mark.statistical)])
 def test_nuts_agrees_with_the_closed_form(degree: int) -> None:
     """Means within 6 standard errors of 800 draws of which half count, standard deviations within 25 percent.

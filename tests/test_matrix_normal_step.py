@@ -44,6 +44,7 @@ def _quantities(fit):
     return found
 
 
+@pytest.mark.scheduled
 @pytest.mark.parametrize(
     "fields",
     [
@@ -66,6 +67,7 @@ def test_step_and_nuts_draw_from_one_posterior(fields):
     assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
 
 
+@pytest.mark.statistical
 def test_step_alone_is_the_gibbs_sampler():
     data = _data("hinge")
     model = zoo.MaxMargin(feature_cov="identity")

@@ -45,6 +45,7 @@ def test_gibbs_agrees_with_nuts(loss):
     assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
 
 
+@pytest.mark.scheduled
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("fields", [{}, {"task_cov": "identity"}, {"feature_cov": "identity"}], ids=str)
 def test_group_moves_leave_the_posterior(loss, fields):
@@ -254,6 +255,7 @@ def test_paper_scaling_is_the_papers_heuristic():
     assert diagonal.min() >= 1 - 1e-9
 
 
+@pytest.mark.statistical
 def test_learned_C_predicts(capsys):
     data = _data("hinge")
     fit = zoo.MaxMargin(C="learned").fit(data, draws=20, tune=50, chains=1, random_seed=1, progress=False)
@@ -265,6 +267,7 @@ def test_learned_C_predicts(capsys):
     assert np.allclose(predicted["probability"], (1 / (1 + np.exp(-odds))).mean(axis=0))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("loss", LOSSES)
 def test_one_coefficient_against_quadrature(loss):
     # One task, one feature: eta ~ N(0, omega rho) with omega, rho ~ IW(2, 1) = inverse gamma(1, 1/2), so the
@@ -400,6 +403,7 @@ def test_zero_one_labels_are_announced(capsys):
     assert "labels 0/1 read as -1/+1" in capsys.readouterr().out
 
 
+@pytest.mark.statistical
 def test_multilabel_data_equal_their_long_form():
     rng = np.random.default_rng(2)
     X, Y = rng.standard_normal((12, 3)), np.where(rng.random((12, 2)) < 0.5, 1.0, -1.0)

@@ -110,6 +110,7 @@ def test_gradient_of_the_operation(word, rows):
     pytensor.gradient.verify_grad(total, start, rng=np.random.default_rng(1), mode=PYTHON, eps=1e-6)
 
 
+@pytest.mark.statistical
 def test_compiled_and_python_operation_agree(rows):
     X, task, y, parameters = rows
     inputs = TaskInputs.of(X, task, 4)
@@ -138,6 +139,7 @@ def test_one_factorisation_a_task(rows):
     assert sum("Cholesky" in str(node.op) for node in nodes) == len(sizes)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("word", WORDS)
 def test_general_covariances_agree_with_the_compiled(word, rows):
     X, task, y, parameters = rows
@@ -486,6 +488,7 @@ def test_condition_at_a_mode(ratings):
     assert float(told["sd"].mean()) < float(blind["sd"].mean())
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("ard", ["shared", "independent"])
 def test_condition_with_other_ties(ard, ratings):
     data = ratings.standardize()
@@ -571,6 +574,7 @@ def test_awkward_rows(ratings):
 # -------------------------------------------------------------------- subclasses
 
 
+@pytest.mark.statistical
 def test_a_covariance_of_the_users_own(ratings):
     """It keeps every method and gives what the word gives."""
 
@@ -585,6 +589,7 @@ def test_a_covariance_of_the_users_own(ratings):
     np.testing.assert_allclose(own.predict(ratings)["mean"], word.predict(ratings)["mean"], rtol=1e-3)
 
 
+@pytest.mark.statistical
 def test_a_mean_of_the_users_own(ratings):
     """NUTS is left, and predictions follow the mean at known and at new rows."""
 
@@ -654,6 +659,7 @@ def test_nuts_against_draws_from_the_prior(word):
     assert np.abs(z).max() < 5.0
 
 
+@pytest.mark.statistical
 def test_condition_of_draws_follows_the_rows(ratings):
     """A task told many rows of one of the data's tasks is predicted as that one; its parameters come from the prior."""
     data = ratings.standardize()

@@ -68,6 +68,7 @@ def _quantities(posterior: xr.Dataset, names=("coefficients", "population_mean",
 # ---------------------------------------------------------------- full Bayes
 
 
+@pytest.mark.scheduled
 def test_gibbs_and_nuts_agree():
     """Both engines, with and without group moves, have the same means of 46 quantities."""
     model = zoo.NIWLinear(noise="task", delta=4.0, pi=0.3, scale=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]])
@@ -104,6 +105,7 @@ def test_known_population_covariance_and_noise_give_the_closed_form():
         assert abs(square - cov[i, i]) < _Z * error
 
 
+@pytest.mark.statistical
 def test_one_function_against_quadrature():
     """One task at two inputs with known noise: the prior of its values is a bivariate Student-t law."""
     delta, pi, noise = 3.0, 0.7, 0.5
@@ -150,6 +152,7 @@ def test_predictions_elsewhere_are_those_with_the_inputs_in_the_data():
         assert abs(estimate - learned[i, j]) < 6 * error  # `learned` has an error of about the same size
 
 
+@pytest.mark.statistical
 def test_dawids_delta_holds_for_subsets_and_the_textbook_nu_does_not():
     """K at one of two inputs and of six has one law, inverse gamma (delta/2, kappa/2). With nu fixed it has not."""
     delta, draws = 3.0, 4000
@@ -170,6 +173,7 @@ def test_dawids_delta_holds_for_subsets_and_the_textbook_nu_does_not():
     assert stats.kstest(pm.draw(larger[0, 0], draws=draws, random_seed=3), law.cdf).pvalue < 1e-5
 
 
+@pytest.mark.statistical
 def test_lkj_prior():
     """Unit rows, and each correlation of 4 x 4 has the LKJ's margin, beta(eta - 1 + 4/2) on (-1, 1)."""
     data = _tasks(D=4)
@@ -494,7 +498,9 @@ def test_condition_refuses_a_subclass_with_other_hooks():
             return super().latent(data, priors) + 100.0
 
     data = _tasks()
-    fit = Raised().fit(data, "nuts", draws=3, tune=3, chains=1, random_seed=1, progress=False)
+    fit = Raised().fit(
+        data, "nuts", draws=3, tune=3, chains=1, random_seed=1, progress=False, nuts={"nuts_sampler": "pymc"}
+    )
     with pytest.raises(UnsupportedMethodError, match="`latent`"):
         fit.condition(zoo.MultiTaskData.from_arrays(data.X[:2], data.y[:2], ["new"] * 2))
     with pytest.raises(TypeError, match="task_data is a ndarray"):
@@ -523,6 +529,7 @@ def test_em_far_from_the_inputs_has_the_variance_of_an_unlabelled_input(tau):
     assert sd[0] == pytest.approx(sd[1], rel=0.15)
 
 
+@pytest.mark.statistical
 def test_labels_under_nuts():
     """Logistic tasks: probabilities of known and of new tasks."""
     data = _tasks()
@@ -541,6 +548,7 @@ def test_labels_under_nuts():
         assert set(np.unique(predicted["label"])) <= {-1.0, 1.0}
 
 
+@pytest.mark.statistical
 def test_student_t_density_and_priors():
     """At joint draws of the model: the likelihood by scipy, and the laws of what it has beside the coefficients."""
     data = _tasks()

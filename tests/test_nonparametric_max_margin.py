@@ -158,6 +158,7 @@ def test_nuts_draws_from_the_enumerated_posterior(fields):
     assert worst[where] < 5, f"{where} differs by {worst[where]:.1f} Monte-Carlo errors"
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
 def test_gibbs_draws_from_the_posterior_without_truncation(loss):
     # Two features: matrices up to the order of columns are counts of the columns (1, 0), (0, 1) and (1, 1).
@@ -195,6 +196,7 @@ def test_gibbs_draws_from_the_posterior_without_truncation(loss):
     assert scores[where] < 5, f"{where} differs by {scores[where]:.1f} Monte-Carlo errors"
 
 
+@pytest.mark.statistical
 def test_learned_alpha_follows_its_conditional():
     # Given the number of columns, alpha is gamma(shape + K, rate + 1 + 1/2) for two features: the mean of the
     # draws is the mean of the conditional means.
@@ -316,6 +318,7 @@ class _WithoutMatrix(NonparametricMaxMargin):
         return {"coefficients": pm.Normal("coefficients", dims=("feature", "task"))}
 
 
+@pytest.mark.statistical
 def test_subclasses_keep_nuts():
     options: dict[str, Any] = dict(draws=4, tune=4, chains=1, random_seed=1, progress=False)
     assert set(_WithOffset().methods) == {"nuts"}

@@ -149,6 +149,7 @@ GRAPHS = {
 }  # fmt: skip
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", GRAPHS)
 def test_backends_agree(name):
     # Value and gradient from Python, Numba and JAX, to 1e-10. Warnings are errors: no fallback to Python inside Numba.

@@ -117,6 +117,7 @@ def test_scores_by_hand():
 
 
 class TestMethods:
+    @pytest.mark.statistical
     @pytest.mark.parametrize("ard", ["group", "pooled"])
     def test_gaussian_processes(self, ard):
         learner = GaussianProcesses(ard)
@@ -314,6 +315,7 @@ class TestCommand:
     def _run(self, folder, *more):
         return main(["reproduce", "srijith2014", "--quick", "--cv", "2", "--out", str(folder), *more])
 
+    @pytest.mark.statistical
     def test_tables_and_figures(self, small, tmp_path, capsys):
         assert self._run(tmp_path) == 0
         text = capsys.readouterr().out
@@ -344,6 +346,7 @@ class TestCommand:
         assert self._run(tmp_path, "--table", "4", "--figure", "4") == 0
         assert {path: path.stat().st_mtime_ns for path in jobs.iterdir()} == files
 
+    @pytest.mark.statistical
     def test_figure_2_runs_what_it_shows(self, small, tmp_path):
         assert self._run(tmp_path, "--figure", "2") == 0
         names = sorted(path.stem for path in (tmp_path / "srijith2014-quick-jobs").glob("*.json"))
@@ -358,6 +361,7 @@ class TestCommand:
             job.settings["method"] == "full-bayes" for job in srijith2014._jobs(Settings.look(), (2,), ())
         )
 
+    @pytest.mark.statistical
     def test_failures_are_named(self, small, tmp_path, capsys, monkeypatch):
         def broken(*_, **__):
             raise ArithmeticError("no luck")

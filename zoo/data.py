@@ -24,9 +24,18 @@ from zoo.checks import (
     one_of,
     probability,
     task_codes,
-    text_labels,
     whole_number,
 )
+from zoo.columns import (
+    listed,
+    require_one_column,
+    require_same_index,
+    task_column,
+    task_variable,
+    weights,
+    weights_of_entries,
+)
+from zoo.folds import folds_of_inputs, folds_of_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,8 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiTaskData", "Transform"]
 
-# A random deal of inputs to folds can paint itself into a corner where tasks have few inputs each.
-_DEALS_OF_INPUTS = 100
 # Of its mean: a standard deviation below it is rounding, of a constant column.
 _ROUNDING = 1e-12
 # Sizes that a model takes: engines form fourth powers of features, and squares of what is divided by.
@@ -158,12 +165,12 @@ class MultiTaskData:
         """
         if feature_names is None and isinstance(X, pd.DataFrame):
             feature_names = list(X.columns)
-        _require_same_index(X=X, y=y, task=task, t=t, weight=weight)
+        require_same_index(X=X, y=y, task=task, t=t, weight=weight)
         inputs = finite_inputs(X, "X", feature_names)
         n_rows = inputs.shape[0]
         y_ = finite_vector(y, "y", n_rows)
         codes, task_labels = task_codes(task, n_rows, task_names)
-        t_, t_labels = _task_variable(t, n_rows, t_names)
+        t_, t_labels = task_variable(t, n_rows, t_names)
         return cls(
             inputs=inputs,
             row=np.arange(n_rows),
@@ -172,7 +179,7 @@ class MultiTaskData:
             task_names=names(task_labels, "task_names"),
             feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
             t=t_,
-            weight=None if weight is None else _weights(weight, n_rows),
+            weight=None if weight is None else weights(weight, n_rows),
             t_names=t_labels,
         )
 
@@ -213,14 +220,16 @@ class MultiTaskData:
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
         t_columns = [] if t is None else list(t) if isinstance(t, list | tuple | pd.Index) else [t]
         special = [y, *(c for c in (task, weight) if c is not None), *t_columns]
-        features = [c for c in df.columns if c not in special] if features is None else _listed(features)
+        features = (
+            [c for c in df.columns if c not in special] if features is None else listed(features, "features")
+        )
         for column in [*special, *features]:
-            _require_one_column(df, column)
+            require_one_column(df, column)
         if not len(features):
             raise ValueError("features is empty. Name at least one column of df.")
         task_labels, task_values = None, None
         if task is not None:
-            task_labels, task_values = _task_column(df[task])
+            task_labels, task_values = task_column(df[task])
         for argument, columns in (
             ("task", [task]),
             ("weight", [weight]),
@@ -271,7 +280,7 @@ class MultiTaskData:
             task_names = list(Y.columns)
         if feature_names is None and isinstance(X, pd.DataFrame):
             feature_names = list(X.columns)
-        _require_same_index(X=X, Y=Y, weight=weight)
+        require_same_index(X=X, Y=Y, weight=weight)
         inputs = finite_inputs(X, "X", feature_names)
         Y_ = finite_matrix(Y, "Y", task_names, allow_missing=True)
         if len(Y_) != inputs.shape[0]:
@@ -282,7 +291,7 @@ class MultiTaskData:
             empty = labels[int(np.flatnonzero(~observed.any(axis=0))[0])]
             raise ValueError(f"task {empty!r} has no observed label in Y. Drop that column.")
         task, row = np.nonzero(observed.T)
-        W = None if weight is None else _weights_of_entries(weight, observed, labels)
+        W = None if weight is None else weights_of_entries(weight, observed, labels)
         return cls(
             inputs=inputs,
             row=row,
@@ -295,7 +304,13 @@ class MultiTaskData:
 
     @classmethod
     def from_xarray(
-        cls, dataset: xr.Dataset, X: str = "X", y: str = "y", task: str | None = "task"
+        cls,
+        dataset: xr.Dataset,
+        X: str = "X",
+        y: str = "y",
+        task: str | None = "task",
+        t: str | Sequence[str] | None = None,
+        weight: str | None = None,
     ) -> MultiTaskData:
         """Data from a Dataset in long form.
 
@@ -306,6 +321,10 @@ class MultiTaskData:
             Variable or coordinate (obs, feature); the labels of its second dim become feature names.
         y, task : str
             Variables or coordinates (obs,) with the response and the task.
+        t : str or sequence of str, optional
+            Variables or coordinates (obs,) of a continuous task variable; their names become ``t_names``.
+        weight : str, optional
+            Variable or coordinate (obs,) with the weight of each observation in the likelihood.
 
         Raises
         ------
@@ -318,7 +337,8 @@ class MultiTaskData:
 
         if not isinstance(dataset, xr.Dataset):
             raise TypeError(f"dataset is a {type(dataset).__name__}. Give an xarray.Dataset.")
-        for name in filter(None, (X, y, task)):
+        places = [] if t is None else [t] if isinstance(t, str) else listed(t, "t")
+        for name in (X, *(column for column in (y, task, weight, *places) if column is not None)):
             one_of(name, [str(v) for v in dataset.variables], "the variables of dataset")
         features = dataset[X]
         if features.ndim != 2:
@@ -326,7 +346,7 @@ class MultiTaskData:
                 f"X has dims {features.dims}. Give a variable of two dims, observation and feature."
             )
         row = dataset[y].dims[0] if dataset[y].ndim == 1 else None
-        for name in filter(None, (y, task)):
+        for name in (column for column in (y, task, weight, *places) if column is not None):
             if dataset[name].dims != (row,) or row not in features.dims:
                 raise ValueError(
                     f"{name} has dims {dataset[name].dims} and {X} has {features.dims}. "
@@ -338,6 +358,9 @@ class MultiTaskData:
             X=features.to_numpy(),
             y=dataset[y].to_numpy(),
             task=None if task is None else dataset[task].to_numpy(),
+            t=np.column_stack([dataset[place].to_numpy() for place in places]) if places else None,
+            t_names=places or None,
+            weight=None if weight is None else dataset[weight].to_numpy(),
             feature_names=[str(v) for v in features[column].to_numpy()]
             if column in features.coords
             else None,
@@ -502,69 +525,8 @@ class MultiTaskData:
         """
         n = whole_number(n, "n", 2)
         rng = np.random.default_rng(random_seed)
-        fold = self._folds_of_inputs(n, rng)[self.row] if self.shares_inputs else self._folds_of_rows(n, rng)
+        fold = folds_of_inputs(self, n, rng)[self.row] if self.shares_inputs else folds_of_rows(self, n, rng)
         return [(self.take(fold != k), self.take(fold == k)) for k in range(n)]
-
-    def _folds_of_rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Fold in which each observation is held out, (N,); -1 for never."""
-        fold = np.full(self.n_rows, -1)
-        dealt = 0
-        for rows in self.rows_by_task():
-            if len(rows) > 1:
-                # Goes on where the last task stopped: else the first folds would get every task's odd row.
-                fold[rng.permutation(rows)] = (dealt + np.arange(len(rows))) % n
-                dealt += len(rows)
-        _require_enough(dealt, n, "rows")
-        return fold
-
-    def _folds_of_inputs(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Fold in which each row of ``inputs`` is held out, (n_inputs,); -1 for never."""
-        row, task = np.divmod(np.unique(self.row * self.n_tasks + self.task), self.n_tasks)
-        tasks_of = np.split(task, np.searchsorted(row, np.arange(1, self.n_inputs)))
-        n_inputs = np.bincount(task, minlength=self.n_tasks)  # of each task
-        alone = np.unique(row[n_inputs[task] == 1])
-        movable = np.setdiff1d(row, alone)
-        _require_enough(len(movable), n, "inputs")
-        stuck = np.array([], dtype=np.int64)
-        for _ in range(_DEALS_OF_INPUTS):
-            fold, stuck = self._deal_inputs(rng.permutation(movable), alone, tasks_of, n_inputs, n)
-            if not len(stuck):
-                return fold
-        raise ValueError(
-            f"task {self.task_names[stuck[0]]!r} has rows on {n_inputs[stuck[0]]} inputs only, and no deal of the "
-            f"inputs to n = {n} folds was found that leaves every task a training row. "
-            "Give a larger n, or leave the task out with data.select_tasks(...)."
-        )
-
-    def _deal_inputs(
-        self, order: np.ndarray, alone: np.ndarray, tasks_of: list[np.ndarray], n_inputs: np.ndarray, n: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Each input to the emptiest fold that leaves its tasks a training row; the fold of each input, or stuck tasks.
-
-        ``only[l]`` is the one fold that holds all inputs of task ``l`` dealt so far, -1 before the first, and -2
-        once they are in several places, of which the training set of every fold has one.
-        """
-        fold = np.full(self.n_inputs, -1)
-        size = np.zeros(n, dtype=np.int64)
-        only = np.full(self.n_tasks, -1)
-        left = n_inputs.copy()
-        for i in alone:
-            only[tasks_of[i]] = -2
-            left[tasks_of[i]] -= 1
-        for i in order:
-            tasks = tasks_of[i]
-            left[tasks] -= 1
-            last = tasks[(left[tasks] == 0) & (only[tasks] >= 0)]
-            cost = size.astype(float)
-            cost[only[last]] = np.inf
-            chosen = int(cost.argmin())
-            if np.isinf(cost[chosen]):
-                return fold, last
-            fold[i] = chosen
-            size[chosen] += 1
-            before = only[tasks]
-            only[tasks] = np.where((before == -1) | (before == chosen), chosen, -2)
-        return fold, np.array([], dtype=np.int64)
 
     def select_tasks(self, tasks: Sequence[str]) -> MultiTaskData:
         """The data of these tasks only, in the order given."""
@@ -761,42 +723,6 @@ def _positions(rows: Any) -> np.ndarray:
     return index.astype(np.int64) if index.size == 0 else index
 
 
-def _listed(features: Any) -> list[Any]:
-    try:
-        return list(features)
-    except TypeError:
-        raise ValueError(f"features is {features!r}. Give a list of columns.") from None
-
-
-def _require_one_column(df: pd.DataFrame, column: Any) -> None:
-    try:
-        count = int((df.columns == column).sum()) if column in df.columns else 0
-    except TypeError:  # a list, which has no hash
-        raise ValueError(f"{column!r} is no name of a column of df. Give one name.") from None
-    if count != 1:
-        shown = ", ".join(map(str, df.columns))
-        raise ValueError(
-            f"df has {count} columns {column!r}. Give them names of their own."
-            if count
-            else f"df has no column {column!r}. Its columns are {shown}."
-        )
-
-
-def _require_same_index(**arguments: Any) -> None:
-    """Raise where tables or columns of pandas name their rows otherwise: rows would be paired by position alone."""
-    first: tuple[str, pd.Index] | None = None
-    for argument, value in arguments.items():
-        if not isinstance(value, pd.DataFrame | pd.Series):
-            continue
-        if first is None:
-            first = argument, value.index
-        elif len(first[1]) == len(value) and not first[1].equals(value.index):
-            raise ValueError(
-                f"{argument} has another index than {first[0]}, so its rows may belong to others. "
-                f"Align them, or pass {argument}.to_numpy() where the order of rows is the same."
-            )
-
-
 def _with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
     ones = np.ones((inputs.shape[0], 1))
     if not is_sparse(inputs):
@@ -804,83 +730,3 @@ def _with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
     from scipy.sparse import csr_matrix, hstack
 
     return hstack([inputs, csr_matrix(ones)], format="csr")
-
-
-def _task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
-    """Task names and the code of each row; category order is kept where the column has one."""
-    if column.isna().any():
-        row = column.index[int(np.flatnonzero(column.isna().to_numpy())[0])]
-        raise ValueError(
-            f"task column {column.name!r} is missing in row {row}. Drop the row or name its task."
-        )
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        used = column.cat.remove_unused_categories()  # an unused category would be an empty task
-        return [str(c) for c in used.cat.categories], used.cat.codes.to_numpy()
-    if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
-        labels = text_labels(column.to_numpy(dtype=object), f"task column {column.name!r}")
-        column = pd.Series(labels if column.dtype.kind == "O" else column.astype(str), name=column.name)
-    codes, categories = pd.factorize(column, sort=True)
-    return [str(c) for c in categories], codes
-
-
-def _task_variable(
-    t: Any, n_rows: int, t_names: Sequence[str] | None
-) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """The continuous task variable as a matrix, and the names of its columns."""
-    if t is None:
-        if t_names is not None:
-            raise ValueError(
-                "t_names is given, but t is not. Give the continuous task variable, or leave both out."
-            )
-        return None, None
-    if isinstance(t_names, str):
-        t_names = [t_names]
-    if t_names is None and isinstance(t, pd.DataFrame):
-        t_names = list(t.columns)
-    elif t_names is None and isinstance(t, pd.Series) and t.name is not None:
-        t_names = [str(t.name)]
-    values: Any = t if isinstance(t, pd.DataFrame) else as_array(t, "t")
-    if values.ndim == 1:
-        values = values[:, None]
-    labels = names(t_names, "t_names", values.shape[1], prefix="t") if values.ndim == 2 else None
-    matrix = finite_matrix(values, "t", labels)
-    if len(matrix) != n_rows:
-        raise ValueError(f"t has {len(matrix)} rows and X has {n_rows}. Give both the same rows.")
-    return matrix, labels
-
-
-def _weights(weight: Any, n_rows: int) -> np.ndarray:
-    values = finite_vector(weight, "weight", n_rows)
-    if (values <= 0.0).any():
-        row = int(np.flatnonzero(values <= 0.0)[0])
-        raise ValueError(
-            f"weight is {values[row]:g} in row {row}. Give a weight above 0, or leave the row out of the data."
-        )
-    return values
-
-
-def _weights_of_entries(weight: Any, observed: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
-    """Weights as an (n, T) array, 1 where the response is missing."""
-    raw = np.array(as_array(weight, "weight"))
-    if raw.shape == observed.shape[:1]:
-        raw[~observed.any(axis=1)] = 1
-        return np.broadcast_to(_weights(raw, len(observed))[:, None], observed.shape)
-    if raw.shape != observed.shape:
-        raise ValueError(
-            f"weight has shape {raw.shape} and Y has shape {observed.shape}. "
-            "Give one weight an entry of Y, or one a row."
-        )
-    raw[~observed] = 1
-    values = finite_matrix(raw, "weight", labels)
-    if (values <= 0.0).any():
-        row, task = (int(i) for i in np.argwhere(values <= 0.0)[0])
-        raise ValueError(
-            f"weight is {values[row, task]:g} in row {row}, task {labels[task]!r}. "
-            "Give a weight above 0, or NaN in Y to leave the entry out."
-        )
-    return values
-
-
-def _require_enough(movable: int, n: int, what: str) -> None:
-    if movable < n:
-        raise ValueError(f"n is {n}, but only {movable} {what} can be held out. Give a smaller n.")

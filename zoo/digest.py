@@ -1,14 +1,23 @@
-"""A digest of the numbers and names of a tree, by which a file shows that nothing in it was changed."""
+"""Digests of numbers and names, by which a file shows that nothing in it was changed."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-__all__ = ["tree_digest"]
+__all__ = ["add_array", "tree_digest"]
+
+
+def add_array(total: Any, label: Iterable[str], values: np.ndarray) -> None:
+    """Add names, kind, shape and bytes of an array of numbers to a hash of ``hashlib``."""
+    number = values.dtype.newbyteorder("<")
+    total.update(json.dumps([*label, number.str, values.shape]).encode())
+    total.update(np.ascontiguousarray(values, dtype=number).data)
 
 
 def tree_digest(tree: xr.DataTree, groups: Iterable[str], texts: Iterable[str]) -> str:
@@ -23,8 +32,12 @@ def tree_digest(tree: xr.DataTree, groups: Iterable[str], texts: Iterable[str]) 
         dataset = tree[group].to_dataset()
         for name in sorted(map(str, dataset.variables)):
             variable = dataset.variables[name]
-            _add(whole, "/".join((group, name, *map(str, variable.dims))).encode())
-            _add(whole, _bytes(variable.to_numpy()))
+            label, values = (group, name, *map(str, variable.dims)), variable.to_numpy()
+            if values.dtype.kind in "biuf":
+                add_array(whole, label, values)
+            else:
+                words = [str(value) for value in values.ravel()]
+                _add(whole, json.dumps([*label, values.shape, words]).encode())
     return whole.hexdigest()
 
 
@@ -32,12 +45,3 @@ def _add(whole: hashlib.blake2b, part: bytes) -> None:
     # The length keeps parts apart: else "ab", "c" would be "a", "bc".
     whole.update(len(part).to_bytes(8, "little"))
     whole.update(part)
-
-
-def _bytes(values: np.ndarray) -> bytes:
-    if values.dtype.kind in "biuf":
-        number = values.dtype.newbyteorder("<")
-        return (
-            repr((number.str, values.shape)).encode() + np.ascontiguousarray(values, dtype=number).tobytes()
-        )
-    return repr((values.shape, [str(v) for v in values.ravel()])).encode()

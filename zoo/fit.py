@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import ndtri
 
 from zoo.checks import probability
 from zoo.data import MultiTaskData
@@ -129,7 +128,7 @@ class Fit:
         labels = self.factory.observation.labels
         moments = None if new_task else self.factory.predictive_moments(self, rows)
         if moments is not None:
-            return self._summary(rows, self._gaussian(*moments, tail), ci_prob)
+            return self._summary(rows, self._gaussian(*moments, ci_prob), ci_prob)
         latent = None if new_task else self.factory.latent_moments(self, rows)
         if latent is None:
             f, y = self._draws(rows, posterior, rng)
@@ -148,12 +147,13 @@ class Fit:
             result["label"] = self._user_labels(result["mean"])
         return self._summary(rows, result, ci_prob)
 
-    def _gaussian(self, mean: np.ndarray, sd: np.ndarray, tail: float) -> dict[str, np.ndarray]:
+    def _gaussian(self, mean: np.ndarray, sd: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
         """Summaries of a normal law on the user's scale."""
+        from zoo.predictive import normal_summary
+
         if self.data.transform is not None:
             mean, sd = self.data.transform.restore_y(mean), sd * self.data.transform.y_scale
-        z = ndtri(1.0 - tail)
-        return {"mean": mean, "sd": sd, "lower": mean - z * sd, "upper": mean + z * sd}
+        return normal_summary(mean, sd, ci_prob)
 
     def _summary(self, rows: MultiTaskData, result: dict[str, np.ndarray], ci_prob: float) -> xr.Dataset:
         dataset = xr.Dataset(

@@ -13,6 +13,7 @@ import numpy as np
 
 from zoo.checks import is_sparse
 from zoo.data import MultiTaskData
+from zoo.digest import add_array
 from zoo.fit import Fit
 from zoo.inference.chains import seed_sequence
 
@@ -129,8 +130,7 @@ def _plain(value: Any, what: str) -> Any:
 def _digest(*arrays: np.ndarray) -> dict[str, str]:
     total = hashlib.sha256()
     for array in arrays:
-        total.update(json.dumps([array.dtype.str, array.shape]).encode())
-        total.update(np.ascontiguousarray(array).tobytes())
+        add_array(total, (), array)
     return {"sha256": total.hexdigest()}
 
 

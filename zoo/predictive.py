@@ -12,6 +12,7 @@ import xarray as xr
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from scipy.special import ndtri
 
 from zoo.data import MultiTaskData
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PointwiseLogLikelihood",
     "joint_draws",
+    "normal_summary",
     "pointwise_log_likelihood",
     "predictive_draws",
     "responses_given",
@@ -181,3 +183,9 @@ def _at_draws(model: pm.Model, outputs: list[Any], available: list[str]) -> tupl
         )
     inputs = {v.name: v.type(f"{v.name}_draw") for v in drawn if v in reached}
     return clone_replace(outputs, {model[name]: value for name, value in inputs.items()}), inputs
+
+
+def normal_summary(mean: np.ndarray, sd: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
+    """Mean, standard deviation and central interval of normal laws."""
+    z = ndtri(0.5 + ci_prob / 2.0)
+    return {"mean": mean, "sd": sd, "lower": mean - z * sd, "upper": mean + z * sd}

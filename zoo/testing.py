@@ -79,9 +79,11 @@ class FactoryTestCase:
 
     def fit(self, method: str | None = None, seed: int = 1, factory: ModelFactory | None = None) -> Fit:
         """Two draws of two chains; of NUTS by PyMC's sampler, not compiled."""
-        options: dict[str, Any] = {"nuts": _QUICK_NUTS} if method == "nuts" else {}
-        return (factory or self.make_factory()).fit(
-            self.make_data(), method, draws=2, tune=3, chains=2, random_seed=seed, progress=False, **options
+        factory, data = factory or self.make_factory(), self.make_data()
+        by_nuts = (method or factory.default_method(data)) == "nuts"
+        options: dict[str, Any] = {"nuts": _QUICK_NUTS} if by_nuts else {}
+        return factory.fit(
+            data, method, draws=2, tune=3, chains=2, random_seed=seed, progress=False, **options
         )
 
     # ---------------------------------------------------------------- the description

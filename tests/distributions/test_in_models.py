@@ -151,6 +151,7 @@ def test_rows_that_do_not_match():
             zd.HingePseudoLikelihood("y", f, observed=[1, -1])
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.owner.op.name)
 def test_one_call_draws_as_many_do(variable):

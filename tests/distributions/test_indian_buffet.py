@@ -215,6 +215,7 @@ def test_sticks():
             assert abs(sample.mean()) / sample.std() * np.sqrt(n) < stats.norm.isf(level / 2)
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 def test_sampling_with_dims():
     observed = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 0]])

@@ -74,6 +74,7 @@ def test_off_the_support():
 # ---------------------------------------------------------------- draws
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 def test_draws_have_the_moments():
     nu, n = 12.5, 20_000
@@ -90,6 +91,7 @@ def test_draws_have_the_moments():
     assert_moments(draws[:, *lower], mean[lower], variance[lower])
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 @pytest.mark.parametrize("nu", [2.2, 5.0, 40.5])
 def test_draws_against_scipy(nu):
@@ -222,6 +224,7 @@ def test_scaled_is_half_t_in_one_dimension():
     np.testing.assert_allclose(ours, expected, rtol=1e-10)
 
 
+@pytest.mark.statistical
 def test_scaled_against_its_mixture():
     # Quadrature over the mixing variables of the docstring, in the logs of them.
     df, sigma = 2.0, np.array([0.8, 1.7])
@@ -238,6 +241,7 @@ def test_scaled_against_its_mixture():
     )
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 def test_scaled_draws():
     # Null: deviations are half-t, and correlations uniform for df = 2. Kolmogorov-Smirnov, 10,000 draws; false
@@ -296,6 +300,7 @@ def test_conjugate_update():
     np.testing.assert_allclose(evidence, evidence[0], rtol=1e-10)
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 @pytest.mark.parametrize("how", ["model", "dist"])
 def test_marginal_mean_is_student_t(how):

@@ -36,6 +36,7 @@ def forms(side: str, covariance: np.ndarray, kind: str) -> dict[str, np.ndarray]
     return {f"{side}_{kind}": form(covariance)}
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 @pytest.mark.parametrize(("row_kind", "col_kind"), list(itertools.product(KINDS, KINDS)))
 def test_logp_and_draws_in_every_form(row_kind, col_kind):

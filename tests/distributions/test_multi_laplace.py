@@ -235,6 +235,7 @@ def test_transforms():
         model.logp()
 
 
+@pytest.mark.statistical
 @pytest.mark.compiled
 def test_sampling_with_dims():
     with pm.Model(coords={"feature": range(3), "task": ["a", "b"]}) as model:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -16,14 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.hostile import strategies
-from tests.hostile.outcome import attempt, check_message
+from tests.hostile.outcome import CASES, attempt, check_message
 from zoo import MultiTaskData
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.arange(6.0)
 TASK = np.array(list("aabbcc"))
 FRAME = pd.DataFrame({"a": Y, "b": Y**2, "y": Y, "task": TASK})
-CASES = int(os.environ.get("ZOO_HOSTILE_CASES", "1000"))
 QUICK = settings(
     max_examples=40, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )

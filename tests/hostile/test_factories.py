@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields
 
 import numpy as np
@@ -12,12 +11,11 @@ from hypothesis import strategies as st
 
 import zoo
 from tests.hostile import strategies
-from tests.hostile.outcome import attempt, require_finite
+from tests.hostile.outcome import CASES, attempt, require_finite
 from zoo.breakdown import breakdown_explained
 from zoo.likelihoods.base import Likelihood
 from zoo.registry import FACTORIES, get_factory
 
-CASES = int(os.environ.get("ZOO_HOSTILE_CASES", "1000"))
 FACTORY_CASES = {name: get_factory(name)() for name in FACTORIES} | {
     "MaxMarginRegression": zoo.MaxMargin(loss="epsilon_insensitive"),
     "NonparametricRegression": zoo.NonparametricMaxMargin(loss="epsilon_insensitive"),

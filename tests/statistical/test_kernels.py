@@ -215,6 +215,23 @@ def test_against_joint_draws(case):
     assert not result.rejected, str(result)
 
 
+SUCCESSIVE = {
+    "population": (zoo.NIWLinear, {"noise": "task"}),
+    "functions": (zoo.NIWGaussianProcess, {"base_kernel": "matern32"}),
+    "tube, learned C": (zoo.MaxMargin, LEARNED_C),
+}
+
+
+@pytest.mark.parametrize("case", SUCCESSIVE)
+def test_successive_conditionals(case):
+    """Geweke's simulator: y is drawn anew after each sweep."""
+    kind, fields = SUCCESSIVE[case]
+    result = kernel_test(
+        kind(**fields), rows(labels=False), sweeps=SWEEPS, resimulate=True, size=500, alpha=ALPHA, random_seed=1
+    )  # fmt: skip
+    assert not result.rejected, str(result)
+
+
 # ---------------------------------------------------------------- step methods
 
 

@@ -7,6 +7,11 @@ every K, however slowly the chain mixes, and whether or not it is reversible. Re
 scalar of :math:`(\theta_K, y)` has the law of the same scalar of independent joint draws, and the ranks of the
 one sample among the other are those of a random permutation: two-sample tests hold exactly. The same is true for one
 fixed y, where :math:`\theta_0` is an exact draw from the posterior.
+
+With y drawn anew from :math:`p(y \mid \theta)` after each transition the pairs follow Geweke's (2004)
+successive-conditional simulator, from its stationary law on. Here too every pair has the joint law exactly, so that
+the test needs no long chain and no estimate of its Monte-Carlo error; but what a kernel does wrong adds up over the
+transitions, where a fixed y would hold it.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from zoo.checks import whole_number
 from zoo.data import MultiTaskData
 from zoo.diagnostics.quantities import scalar_quantities, varying
 from zoo.factory import ModelFactory
-from zoo.predictive import PointwiseLogLikelihood, joint_draws
+from zoo.predictive import PointwiseLogLikelihood, joint_draws, predictive_draws
 
 __all__ = ["SequentialResult", "Stage", "kernel_test", "sequential_test"]
 
@@ -143,6 +148,7 @@ def kernel_test(
     data: MultiTaskData,
     *,
     sweeps: int = 5,
+    resimulate: bool = False,
     alpha: float = 1e-5,
     size: int = 1000,
     stages: int = 7,
@@ -164,6 +170,8 @@ def kernel_test(
         Rows and tasks; y is simulated.
     sweeps : int
         K, transitions from each exact draw.
+    resimulate : bool
+        Draw y anew after each of them (Geweke 2004).
     alpha, size, stages, random_seed
         As in :func:`sequential_test`.
     kernel : callable ``y -> kernel``, optional
@@ -193,14 +201,15 @@ def kernel_test(
 
     def draw(rng: np.random.Generator, n: int) -> Samples:
         y, truth = joint.draws(rng, 2 * n)
-        moved = [_moved(kernel(y[i]), joint.values(truth, i), step, rng) for i in range(n)]
-        names = list(moved[0])
-        after = xr.Dataset(
-            {name: (truth[name].dims, np.stack([state[name] for state in moved])) for name in names},
-            coords=truth.drop_vars(list(truth.data_vars)).coords,
-        )
-        fresh = truth[names].isel(draw=slice(n, None))
-        first, second = joint.scalars(after, y[:n]), joint.scalars(fresh, y[n:])
+        now, own = y[:n], truth.isel(draw=slice(None, n))
+        if resimulate:
+            for _ in range(step):
+                own = joint.moved(kernel, now, own, 1, rng)
+                now = joint.responses(own, rng)
+        else:
+            own = joint.moved(kernel, now, own, step, rng)
+        fresh = truth[list(own.data_vars)].isel(draw=slice(n, None))
+        first, second = joint.scalars(own, now), joint.scalars(fresh, y[n:])
         shared = [name for name in varying(second) if np.isfinite(first[name]).all()]
         shared = [name for name in shared if np.isfinite(second[name]).all()]
         return {name: first[name] for name in shared}, {name: second[name] for name in shared}
@@ -208,7 +217,7 @@ def kernel_test(
     return sequential_test(draw, alpha=alpha, size=size, stages=stages, random_seed=random_seed)
 
 
-def _moved(
+def _sweep(
     kernel: Any, values: dict[str, np.ndarray], sweeps: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Posterior variables after some transitions from these."""
@@ -231,9 +240,29 @@ class _Joint:
     def draws(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, xr.Dataset]:
         return joint_draws(self.factory, self.data, size, int(rng.integers(2**31)))
 
-    @staticmethod
-    def values(truth: xr.Dataset, i: int) -> dict[str, np.ndarray]:
-        return {str(name): v.to_numpy()[i] for name, v in truth.items()}
+    def moved(
+        self,
+        kernel: Callable[[np.ndarray], Any],
+        y: np.ndarray,
+        draws: xr.Dataset,
+        sweeps: int,
+        rng: np.random.Generator,
+    ) -> xr.Dataset:
+        """Each of the draws after some transitions given its own y."""
+        arrays = {str(name): v.to_numpy() for name, v in draws.items()}
+        states = [
+            _sweep(kernel(y[i]), {name: v[i] for name, v in arrays.items()}, sweeps, rng)
+            for i in range(len(y))
+        ]
+        return xr.Dataset(
+            {name: (draws[name].dims, np.stack([state[name] for state in states])) for name in states[0]},
+            coords=draws.drop_vars(list(draws.data_vars)).coords,
+        )
+
+    def responses(self, draws: xr.Dataset, rng: np.random.Generator) -> np.ndarray:
+        """A y for each of the draws, (S, N)."""
+        values = {str(name): v.to_numpy()[None] for name, v in draws.items()}
+        return predictive_draws(self.factory, self.prepared, values, rng)[1]
 
     def scalars(self, draws: xr.Dataset, y: np.ndarray) -> dict[str, np.ndarray]:
         found = scalar_quantities(draws, self.factory.unordered_dims)

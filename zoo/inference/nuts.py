@@ -101,15 +101,17 @@ def _sample(
     if options["nuts_sampler"] == "pymc":
         # Its chains would run in processes otherwise, which take longer to start.
         options["cores"] = options["cores"] or 1
-    tree = pm.sample(
-        random_seed=random_seed,
-        progressbar=progress,
-        quiet=not progress,
-        compute_convergence_checks=False,
-        model=model,
-        nuts=settings,
-        **options,
-    )
+    # A trajectory that diverges overflows in PyMC's sampler; the statistics count it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        tree = pm.sample(
+            random_seed=random_seed,
+            progressbar=progress,
+            quiet=not progress,
+            compute_convergence_checks=False,
+            model=model,
+            nuts=settings,
+            **options,
+        )
     return _reported(tree)
 
 

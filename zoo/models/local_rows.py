@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,6 +142,11 @@ class KnownRows:
             losses = cross_validation(rows, bandwidths, lams, folds, factory.cv_max_rows, rng)
             best = np.unravel_index(int(losses.argmin()), losses.shape)  # type: ignore[assignment]
         bandwidth, lam = bandwidths[best[0]], lams[best[1]]
+        if len(bandwidths) > 1 and bandwidth in (min(bandwidths), max(bandwidths)):
+            logging.getLogger("zoo").warning(
+                "bandwidth %g was chosen, which is an end of bandwidth_grid: a grid that goes further may do better.",
+                bandwidth,
+            )
         noise = 1.0
         if not factory.observation.labels:
             noise = float(factory.noise) if not isinstance(factory.noise, str) else 0.0

@@ -10,7 +10,6 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 from scipy.linalg import solve_triangular
-from scipy.special import ndtri
 
 from zoo.arrays import as_array
 from zoo.checks import finite_matrix, flag, one_of, positive, probability, whole_number
@@ -25,6 +24,7 @@ from zoo.model_data import ModelData
 from zoo.models.local_rows import Choice, KnownRows, LocalRows, require_places
 from zoo.models.varying_reading import read_places
 from zoo.ops.ard_conditional import ARDConditional
+from zoo.predictive import normal_summary
 
 __all__ = ["KernelLocalSmoothing", "LocalCoefficients", "coefficients_at"]
 
@@ -273,13 +273,7 @@ class KernelLocalSmoothing(ModelFactory):
         places = read_places(fit, t, None)[0]
         assert places is not None
         found = coefficients_at(fit, places)
-        z = ndtri(0.5 + ci_prob / 2.0)
-        table = {
-            "mean": found.mean,
-            "sd": found.sd,
-            "lower": found.mean - z * found.sd,
-            "upper": found.mean + z * found.sd,
-        }
+        table = normal_summary(found.mean, found.sd, ci_prob)
         columns = {name: ("place", places[:, i]) for i, name in enumerate(fit.data.t_names or ())}
         return xr.Dataset(
             {name: (("feature", "place"), values.T) for name, values in table.items()},

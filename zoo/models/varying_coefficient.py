@@ -178,6 +178,7 @@ class VaryingCoefficientGP(ModelFactory):
         # `dataclasses.replace` hands over the hook of this name.
         if likelihood is None or callable(likelihood):
             return
+        one_of(likelihood, tuple(_RESPONSES), "likelihood")
         if self.response not in ("normal", likelihood):
             raise ValueError(
                 f"likelihood is {likelihood!r} and response {self.response!r}, two names of one argument. Give one."

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import ndtri
 
 from zoo.checks import finite_matrix, one_of, probability
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.models.varying_fit import latent_moments
 from zoo.models.varying_rows import VaryingRows
-from zoo.predictive import predictive_draws
+from zoo.predictive import normal_summary, predictive_draws
 
 __all__ = ["coefficients", "read_places"]
 
@@ -42,9 +41,7 @@ def coefficients(fit: Fit, t: Any, task: Any, ci_prob: float, random_seed: int |
     moments = latent_moments(fit, rows)
     offset = factory.offset(rows)
     if moments is not None:
-        mean, sd = moments[0] - offset, moments[1]
-        z = ndtri(1.0 - tail)
-        table = {"mean": mean, "sd": sd, "lower": mean - z * sd, "upper": mean + z * sd}
+        table = normal_summary(moments[0] - offset, moments[1], ci_prob)
     else:
         f = _draws(fit, rows, random_seed) - offset
         table = {

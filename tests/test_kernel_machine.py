@@ -320,7 +320,7 @@ class FeatureOne(pm.gp.cov.Covariance):
         return pytensor.tensor.ones(X.shape[0])
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.parametrize(
     ("name", "loss"),
     [("mean", "square"), ("mean", "hinge"), ("mean", "epsilon_insensitive"), ("smooth", "hinge")],

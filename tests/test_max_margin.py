@@ -33,7 +33,7 @@ def _data(loss: str, n_tasks: int = 3, n_features: int = 2, n_rows: int = 8) -> 
 LOSSES = ["hinge", "epsilon_insensitive"]
 
 
-@pytest.mark.statistical  # the default tests compare a model with everything switched on
+@pytest.mark.scheduled  # tests/statistical has the same kernels against exact draws
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gibbs_agrees_with_nuts(loss):
     data, model = _data(loss), zoo.MaxMargin(loss=loss, C=0.8, epsilon=0.1)
@@ -57,7 +57,7 @@ def test_group_moves_leave_the_posterior(loss, fields):
     assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
     "fields",
@@ -92,7 +92,7 @@ def test_gibbs_agrees_with_nuts_in_every_configuration(loss, fields):
     assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.parametrize(("n_tasks", "n_features"), [(6, 3), (3, 6)], ids=["T > D", "T < D"])
 def test_both_forms_of_the_shears_leave_the_posterior(n_tasks, n_features):
     # Shears are solved in the smaller of the two dimensions: both branches against the paper's conditionals.
@@ -115,7 +115,7 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_scales_and_learned_C_agree_with_nuts(loss):
     # Everything that changes the density at once: a mistake in any of it moves some quantity.
@@ -131,7 +131,7 @@ def test_weights_scales_and_learned_C_agree_with_nuts(loss):
     assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.parametrize(("n_tasks", "n_features"), [(5, 3), (3, 5)], ids=["T > D", "T < D"])
 def test_moves_with_scales_leave_the_posterior(n_tasks, n_features):
     data = _weighted(_data("hinge", n_tasks, n_features, n_rows=6))

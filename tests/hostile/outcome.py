@@ -49,7 +49,7 @@ _INTERNAL = (
 _SENTENCES = 4
 
 
-def attempt(call: Callable[[], Any], subjects: tuple[str, ...] = (), seconds: float = 120.0) -> Any:
+def attempt(call: Callable[[], Any], subjects: tuple[str, ...] = (), seconds: float = 600.0) -> Any:
     """The answer of ``call``, or None where it refused its input as it should.
 
     Parameters

@@ -197,7 +197,11 @@ DENSITIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", DENSITIES)
+# Every sweep of a kernel machine is one for each task's functions: minutes.
+_LONG = pytest.param("kernel machine", marks=pytest.mark.scheduled)
+
+
+@pytest.mark.parametrize("case", [_LONG if case == "kernel machine" else case for case in DENSITIES])
 def test_against_joint_draws(case):
     kind, fields, shape, options = DENSITIES[case]
     shape = dict(shape)

@@ -159,7 +159,7 @@ def _best_start(space: Any, evidence: Callable[[np.ndarray], float]) -> np.ndarr
     """
     coordinates = space.coordinates
     start, learned = coordinates.start, coordinates.hypers
-    square = float(np.mean(space.y**2))
+    square = float(np.mean(space.y**2)) or 1.0  # responses that are all zero have no size
     candidates = []
     for lam in _LAM if "lam" in learned and learned["lam"].kind == "unit" else [None]:
         for share in _SHARES:

@@ -258,7 +258,10 @@ def test_paper_scaling_is_the_papers_heuristic():
 @pytest.mark.statistical
 def test_learned_C_predicts(capsys):
     data = _data("hinge")
-    fit = zoo.MaxMargin(C="learned").fit(data, draws=20, tune=50, chains=1, random_seed=1, progress=False)
+    quick = {"nuts_sampler": "pymc", "compile_kwargs": {"mode": "FAST_COMPILE"}, "max_treedepth": 3}
+    fit = zoo.MaxMargin(C="learned").fit(
+        data, draws=20, tune=50, chains=1, random_seed=1, progress=False, nuts=quick
+    )
     assert fit.method == "nuts"
     predicted = fit.predict(data, random_seed=1)
     f = fit.predict_draws(data, random_seed=1)["f"].to_numpy().reshape(20, -1)

@@ -124,11 +124,15 @@ def _exact(factory, data):
     return matrices, probabilities, probabilities @ np.array(moments)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(
     "fields",
-    [{"alpha": 1.3}, {}, {"loss": "epsilon_insensitive", "epsilon": 0.1}],
-    ids=["fixed alpha", "learned alpha", "regression"],
+    [
+        pytest.param({"alpha": 1.3}, id="fixed alpha", marks=pytest.mark.scheduled),
+        pytest.param({}, id="learned alpha", marks=pytest.mark.statistical),
+        pytest.param(
+            {"loss": "epsilon_insensitive", "epsilon": 0.1}, id="regression", marks=pytest.mark.scheduled
+        ),
+    ],
 )
 def test_nuts_draws_from_the_enumerated_posterior(fields):
     factory = NonparametricMaxMargin(task_cov="identity", K_max=2, **fields)

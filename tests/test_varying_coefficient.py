@@ -478,7 +478,10 @@ def test_laplace_against_importance_sampling(response, amplitude, evidence_error
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("response", ["bernoulli_logit", "poisson", "negative_binomial"])
+@pytest.mark.parametrize(
+    "response",
+    ["bernoulli_logit", "poisson", pytest.param("negative_binomial", marks=pytest.mark.scheduled)],
+)
 def test_nuts_is_the_exact_posterior_of_functions(response):
     """Means of f at 12 rows, NUTS against importance sampling, |z| < 4.5: false alarm below 1e-4 a response."""
     data = labelled(places(12, 6), response)

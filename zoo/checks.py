@@ -38,7 +38,8 @@ def one_of(value: Any, allowed: Iterable[Any], argument: str) -> None:
     # An array compares with each word entry by entry.
     if np.ndim(value) > 0 or value not in options:
         shown = ", ".join(repr(o) for o in options[:12]) + (", ..." if len(options) > 12 else "")
-        raise ValueError(f"{argument}: {value!r} is unknown. Choose from {shown}.")
+        advice = f"Choose from {shown}." if options else "There are none: leave it out."
+        raise ValueError(f"{argument}: {value!r} is unknown. {advice}")
 
 
 def flag(value: Any, argument: str) -> None:

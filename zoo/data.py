@@ -338,7 +338,8 @@ class MultiTaskData:
         if not isinstance(dataset, xr.Dataset):
             raise TypeError(f"dataset is a {type(dataset).__name__}. Give an xarray.Dataset.")
         places = [] if t is None else [t] if isinstance(t, str) else listed(t, "t")
-        for name in (X, *(column for column in (y, task, weight, *places) if column is not None)):
+        columns = [column for column in (y, task, weight, *places) if column is not None]
+        for name in (X, *columns):
             one_of(name, [str(v) for v in dataset.variables], "the variables of dataset")
         features = dataset[X]
         if features.ndim != 2:
@@ -346,7 +347,7 @@ class MultiTaskData:
                 f"X has dims {features.dims}. Give a variable of two dims, observation and feature."
             )
         row = dataset[y].dims[0] if dataset[y].ndim == 1 else None
-        for name in (column for column in (y, task, weight, *places) if column is not None):
+        for name in columns:
             if dataset[name].dims != (row,) or row not in features.dims:
                 raise ValueError(
                     f"{name} has dims {dataset[name].dims} and {X} has {features.dims}. "

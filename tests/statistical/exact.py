@@ -7,6 +7,7 @@ factors as its probability is a draw from the posterior. The priors use nothing 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -95,6 +96,29 @@ def accepted(
         keep = rng.standard_exponential(len(exponent)) > exponent
         kept.append({name: values[keep] for name, values in proposed.items()})
     return {name: np.concatenate([part[name] for part in kept])[:n] for name in kept[0]}
+
+
+def covariance_prior(factory: Any, name: str, size: int) -> dict[str, Any]:
+    """Degrees of freedom and scale of a factory's covariance of features or tasks, or the given matrix."""
+    prior = factory._prior(name, size)
+    if prior.given is not None:
+        return {"given": prior.given}
+    return {"nu": prior.nu, "scale": np.eye(size) if prior.scale is None else prior.scale}
+
+
+def loss_of(factory: Any, data: Any, offset: Any = 0.0) -> Callable[[Draws], np.ndarray]:
+    """Exponent (S,) of a factory's pseudo-likelihood at draws of the coefficients."""
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+
+    def loss(draws: Draws) -> np.ndarray:
+        f = offset + np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
+        if factory.loss == "hinge":
+            missed = np.maximum(0.0, getattr(factory, "margin", 1.0) - data.y * f)
+        else:
+            missed = np.maximum(0.0, np.abs(data.y - f) - factory.epsilon)
+        return 2.0 * factory.C * missed @ weight
+
+    return loss
 
 
 def recorded(draws: Draws) -> Draws:

@@ -169,24 +169,15 @@ def _by_rejection(case: Reference, seed: int) -> tuple[xr.Dataset, int]:
     factory, data = case.factory, case.data
     D, T = data.n_features, data.n_tasks
 
-    def wishart(name: str, size: int) -> dict[str, Any]:
-        prior = factory._prior(name, size)
-        return {"nu": prior.nu, "scale": np.eye(size) if prior.scale is None else prior.scale}
+    task = exact.covariance_prior(factory, "task", T)
 
     def prior(rng: np.random.Generator, n: int) -> exact.Draws:
         if case.model == "MaxMargin":
-            return exact.max_margin_prior(rng, n, D, T, wishart("feature", D), wishart("task", T))
-        return exact.latent_feature_prior(rng, n, D, T, factory.alpha, wishart("task", T))
+            feature = exact.covariance_prior(factory, "feature", D)
+            return exact.max_margin_prior(rng, n, D, T, feature, task)
+        return exact.latent_feature_prior(rng, n, D, T, factory.alpha, task)
 
-    def loss(draws: exact.Draws) -> np.ndarray:
-        f = np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
-        if factory.loss == "hinge":
-            missed = np.maximum(0.0, factory.margin - data.y * f)
-        else:
-            missed = np.maximum(0.0, np.abs(data.y - f) - factory.epsilon)
-        return 2.0 * factory.C * missed.sum(axis=1)
-
-    draws = exact.accepted(np.random.default_rng(seed), CHAINS * KEPT, prior, loss)
+    draws = exact.accepted(np.random.default_rng(seed), CHAINS * KEPT, prior, exact.loss_of(factory, data))
     dims = {
         "coefficients": ("feature", "task"),
         "Z": ("feature", "latent"),

@@ -16,7 +16,6 @@ import pytest
 import zoo
 from tests.statistical import exact
 from zoo.diagnostics import kernel_test, sequential_test
-from zoo.inference.matrix_normal import CovariancePrior
 
 pytestmark = pytest.mark.statistical
 
@@ -52,23 +51,8 @@ def _moved(kernel, start, sweeps, rng):
     return {name: np.stack([draw[name] for draw in found]) for name in found[0]}
 
 
-def _loss(factory, data, offset):
-    """Exponent of the pseudo-likelihood at draws of the coefficients."""
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
-
-    def loss(draws):
-        f = offset + np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
-        if factory.loss == "hinge":
-            missed = np.maximum(0.0, getattr(factory, "margin", 1.0) - data.y * f)
-        else:
-            missed = np.maximum(0.0, np.abs(data.y - f) - factory.epsilon)
-        return 2.0 * factory.C * missed @ weight
-
-    return loss
-
-
 def _test_pseudo_posterior(factory, data, kernel, prior, offset=0.0, size=SIZE, sweeps=SWEEPS, seed=1):
-    loss = _loss(factory, data, offset)
+    loss = exact.loss_of(factory, data, offset)
 
     def draw(rng, n):
         start, fresh = (exact.with_matrices(exact.accepted(rng, n, prior, loss)) for _ in range(2))
@@ -103,12 +87,6 @@ MAX_MARGIN = {
 }
 
 
-def _prior_of(prior: CovariancePrior, size: int) -> dict:
-    if prior.given is not None:
-        return {"given": prior.given}
-    return {"nu": prior.nu, "scale": np.eye(size) if prior.scale is None else prior.scale}
-
-
 @pytest.mark.parametrize("case", MAX_MARGIN)
 def test_max_margin(case):
     fields, shape, options = MAX_MARGIN[case]
@@ -120,8 +98,8 @@ def test_max_margin(case):
         offset = np.linspace(-1.0, 0.8, data.n_rows)
         options["offset"] = offset
     kernel = factory.gibbs_kernel(factory.prepare(data), data.y, **options)
-    feature = _prior_of(factory._prior("feature", data.n_features), data.n_features)
-    task = _prior_of(factory._prior("task", data.n_tasks), data.n_tasks)
+    feature = exact.covariance_prior(factory, "feature", data.n_features)
+    task = exact.covariance_prior(factory, "task", data.n_tasks)
 
     def prior(rng, n):
         return exact.max_margin_prior(rng, n, data.n_features, data.n_tasks, feature, task)
@@ -150,7 +128,7 @@ def test_nonparametric_max_margin(case):
     factory = zoo.NonparametricMaxMargin(**fields)
     data = rows(**shape, labels=factory.loss == "hinge")
     kernel = factory.gibbs_kernel(factory.prepare(data), data.y, **options)
-    task = _prior_of(factory._prior("task", data.n_tasks), data.n_tasks)
+    task = exact.covariance_prior(factory, "task", data.n_tasks)
 
     def prior(rng, n):
         return exact.latent_feature_prior(rng, n, data.n_features, data.n_tasks, factory.alpha, task)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from zoo.data import MultiTaskData
 
-__all__ = ["breakdown_explained"]
+__all__ = ["breakdown_explained", "require_finite"]
 
 
 @contextmanager
@@ -38,3 +39,22 @@ def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
             f"{data.feature_names[low]!r} to {sizes[high]:.3g} in column {data.feature_names[high]!r}. "
             "Use data.standardize(), and leave out columns that others determine."
         ) from error
+
+
+def require_finite(values: Mapping[Any, Any]) -> None:
+    """Raise an error that :func:`breakdown_explained` explains, where numbers are not finite.
+
+    A sampler that loses its digits may go on with NaN, where a factorisation would have refused.
+
+    Parameters
+    ----------
+    values : mapping of name to array
+
+    Raises
+    ------
+    OverflowError
+        An array holds NaN or an infinite number.
+    """
+    for name, array in values.items():
+        if not np.isfinite(np.asarray(array)).all():
+            raise OverflowError(f"{name} is not finite")

@@ -13,7 +13,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from zoo.breakdown import breakdown_explained
+from zoo.breakdown import breakdown_explained, require_finite
 from zoo.checks import covariance, one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
@@ -471,6 +471,8 @@ class ModelFactory:
         ):
             # A third thing that an engine may return is what predictions need, so that they need not make it again.
             posterior, stats, *made = engine(prepared, y, run, **method_options)
+            if name != "nuts":  # whose own variables a user may define where they are not finite
+                require_finite(posterior)
         idata = to_datatree(self, data, prepared, y, posterior, stats, name, random_seed)
         fit = Fit(factory=self, data=data, idata=idata, method=name)
         for part in made:

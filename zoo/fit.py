@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from zoo.breakdown import breakdown_explained, require_finite
 from zoo.checks import probability
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood
@@ -123,12 +124,32 @@ class Fit:
             class by the sign of the posterior mean of f, coded as in the data.
         """
         probability(ci_prob, "ci_prob")
-        rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
+        with breakdown_explained("the prediction", self.data):
+            rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
+            result = self._summaries(rows, posterior, rng, new_task, ci_prob)
+            require_finite(result)
+        of_row = np.asarray(rows.task_names, dtype=object)[rows.task]
+        dataset = xr.Dataset(
+            {name: ("obs", values) for name, values in result.items()},
+            coords={"obs": np.arange(rows.n_rows), "task": ("obs", of_row)},
+        )
+        dataset.attrs["ci_prob"] = ci_prob
+        return dataset
+
+    def _summaries(
+        self,
+        rows: MultiTaskData,
+        posterior: dict[str, np.ndarray],
+        rng: np.random.Generator,
+        new_task: bool,
+        ci_prob: float,
+    ) -> dict[str, np.ndarray]:
+        """What :meth:`predict` returns of prepared rows, by name."""
         tail = (1.0 - ci_prob) / 2.0
         labels = self.factory.observation.labels
         moments = None if new_task else self.factory.predictive_moments(self, rows)
         if moments is not None:
-            return self._summary(rows, self._gaussian(*moments, ci_prob), ci_prob)
+            return self._gaussian(*moments, ci_prob)
         latent = None if new_task else self.factory.latent_moments(self, rows)
         if latent is None:
             f, y = self._draws(rows, posterior, rng)
@@ -145,7 +166,7 @@ class Fit:
         if labels:
             result["probability"] = self._class_probability(rows, posterior, f, y).mean(axis=0)
             result["label"] = self._user_labels(result["mean"])
-        return self._summary(rows, result, ci_prob)
+        return result
 
     def _gaussian(self, mean: np.ndarray, sd: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
         """Summaries of a normal law on the user's scale."""
@@ -154,14 +175,6 @@ class Fit:
         if self.data.transform is not None:
             mean, sd = self.data.transform.restore_y(mean), sd * self.data.transform.y_scale
         return normal_summary(mean, sd, ci_prob)
-
-    def _summary(self, rows: MultiTaskData, result: dict[str, np.ndarray], ci_prob: float) -> xr.Dataset:
-        dataset = xr.Dataset(
-            {k: ("obs", v) for k, v in result.items()}, coords={"obs": np.arange(rows.n_rows)}
-        )
-        dataset = dataset.assign_coords(task=("obs", np.asarray(rows.task_names, dtype=object)[rows.task]))
-        dataset.attrs["ci_prob"] = ci_prob
-        return dataset
 
     def predict_draws(
         self,
@@ -172,8 +185,10 @@ class Fit:
         random_seed: int | None = None,
     ) -> xr.Dataset:
         """Predictive draws behind :meth:`predict`: ``f`` and ``y``, dims ``chain, draw, obs``."""
-        rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
-        f, y = self._draws(rows, posterior, rng)
+        with breakdown_explained("the prediction", self.data):
+            rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
+            f, y = self._draws(rows, posterior, rng)
+            require_finite({"f": f, "y": y})
         if self.factory.observation.labels:
             y = self._user_labels(y)
         chains, draws = next(iter(posterior.values())).shape[:2]

@@ -68,6 +68,15 @@ def latent_feature_prior(
     return {"coefficients": eta, "counts": counts, **learned, **own}
 
 
+def kernel_machine_prior(rng: np.random.Generator, n: int, D: int, T: int) -> Draws:
+    """Kernel (22) of evgeniou2005: (1 - lam) for all tasks, lam T more for each."""
+    lam, amplitude = rng.random(n), np.exp(rng.standard_normal(n))
+    of_tasks = (1.0 - lam)[:, None, None] + (lam * T)[:, None, None] * np.eye(T)
+    B = amplitude[:, None, None] ** 2 * of_tasks
+    eta = matrix_normal(rng, np.broadcast_to(np.eye(D), (n, D, D)), B)
+    return {"coefficients": eta, "lam": lam, "amplitude": amplitude, "task_cov": B}
+
+
 def with_matrices(draws: Draws) -> Draws:
     """Z (n, D, K), padded with columns of zeros, in place of the counts of its patterns."""
     if "counts" not in draws:
@@ -89,7 +98,7 @@ def accepted(
 ) -> Draws:
     """``n`` draws from prior(theta) exp(-loss(theta)), with loss (batch,) of 0 or more."""
     kept: list[Draws] = []
-    while sum(len(part["coefficients"]) for part in kept) < n:
+    while sum(len(next(iter(part.values()))) for part in kept) < n:
         proposed = prior(rng, 4 * n)
         exponent = loss(proposed)
         assert np.all(exponent >= 0.0)

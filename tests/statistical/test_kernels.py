@@ -145,15 +145,9 @@ def test_kernel_machine(fields):
     factory = zoo.MultiTaskKernelMachine(**fields)
     data = rows(labels=factory.loss == "hinge")
     kernel = factory.gibbs_kernel(factory.prepare(data), data.y)
-    D, T = data.n_features, data.n_tasks
 
     def prior(rng, n):
-        # Kernel (22): (1 - lam) for all tasks, lam T more for each.
-        lam, amplitude = rng.random(n), np.exp(rng.standard_normal(n))
-        of_tasks = (1.0 - lam)[:, None, None] + (lam * T)[:, None, None] * np.eye(T)
-        B = amplitude[:, None, None] ** 2 * of_tasks
-        eta = exact.matrix_normal(rng, np.broadcast_to(np.eye(D), (n, D, D)), B)
-        return {"coefficients": eta, "lam": lam, "amplitude": amplitude, "task_cov": B}
+        return exact.kernel_machine_prior(rng, n, data.n_features, data.n_tasks)
 
     result = _test_pseudo_posterior(factory, data, kernel, prior, size=500, sweeps=2)
     assert not result.rejected, str(result)

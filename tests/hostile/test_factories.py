@@ -14,6 +14,8 @@ import zoo
 from tests.hostile import strategies
 from tests.hostile.outcome import CASES, attempt, require_finite
 from zoo.breakdown import breakdown_explained
+from zoo.inference.group_moves import slice_log_scale
+from zoo.inference.kernel_gibbs import slice_step
 from zoo.likelihoods.base import Likelihood
 from zoo.registry import FACTORIES, get_factory
 
@@ -166,6 +168,19 @@ def test_a_breakdown_of_linear_algebra_names_columns():
             np.linalg.cholesky(-np.eye(2))
     assert isinstance(caught.value.__cause__, np.linalg.LinAlgError)
     assert not isinstance(caught.value, np.linalg.LinAlgError)
+
+
+def test_slices_end_where_the_density_is_no_number():
+    rng, point = np.random.default_rng(0), np.array([3.0])
+    assert slice_log_scale(rng, np.nan, 1.0, 1.0, 0.0, 0.0) == 0.0
+    found, value = slice_step(rng, lambda x: np.nan, point, np.ones(1), np.nan)
+    assert found is point and np.isnan(value)
+    # Weights and units so far apart that the moves of a task find no digits.
+    X = np.column_stack([1e7 * rng.standard_normal(8), np.ones(8)])
+    data = zoo.MultiTaskData.from_arrays(
+        X, np.arange(8) % 2, np.repeat([0, 1], 4), weight=10.0 ** np.arange(-14, 18, 4)
+    )
+    _outcome("MaxMargin", "gibbs", data)
 
 
 def test_draws_and_predictions_that_are_not_finite_are_refused(monkeypatch):

@@ -159,6 +159,7 @@ LEARNED_C = {"loss": "epsilon_insensitive", "C": "learned", "epsilon": 0.3}
 DENSITIES = {
     "population": (zoo.NIWLinear, {}, {}, {"group_moves": False}),
     "population, group moves, noise by task": (zoo.NIWLinear, {"noise": "task"}, {}, {"group_moves": True}),
+    "population, mean near zero": (zoo.NIWLinear, {"pi": 20.0}, {}, {"group_moves": False}),
     "population, one task, scale": (zoo.NIWLinear, {"scale": TWO, "pi": 0.5, "delta": 4.0}, {"n_tasks": 1}, {}),
     "functions": (zoo.NIWGaussianProcess, {"base_kernel": "matern32"}, {}, {"group_moves": True}),
     "functions, a task without rows": (zoo.NIWGaussianProcess, {}, {"empty": True}, {"group_moves": False}),

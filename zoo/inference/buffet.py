@@ -45,6 +45,8 @@ __all__ = ["buffet_sweep", "draw_alpha", "finite_buffet_sweep"]
 
 # Log of what may be left out of a sum: below the rounding of a double.
 _NEGLIGIBLE = -39.0
+# New columns of a row: of more the prior has less than 1e-1000, even with alpha = 20 D.
+_MOST_NEW = 1000
 
 
 @njit(cache=True, nogil=True)
@@ -270,13 +272,14 @@ def _draw_new(rng, s, squared, T, rate):
 
     Weights :math:`\mathrm{Poisson}(k; \text{rate})\, (s + k)^{-T/2} e^{-r'r / 2(s + k)}`. The ratio of a weight to
     the one before is at most :math:`\text{rate}\, e^{r'r / 2(s + k)(s + k + 1)} / (k + 1)`, which falls with k: once
-    it is below 1/2, the rest of the sum is smaller than a geometric series.
+    it is below 1/2, the rest of the sum is smaller than a geometric series. The sum ends after ``_MOST_NEW`` columns,
+    which only a start far from the posterior asks for.
     """
     log_weight = _log_density(s, squared, T)
     log_total = log_weight
     log_rate = math.log(rate)
     drawn = k = 0
-    while True:
+    while k < _MOST_NEW:
         log_ratio = log_rate - math.log(k + 1.0) + 0.5 * squared / ((s + k) * (s + k + 1.0))
         if log_ratio < -math.log(2.0) and log_weight + log_ratio + math.log(2.0) < log_total + _NEGLIGIBLE:
             return drawn
@@ -287,6 +290,7 @@ def _draw_new(rng, s, squared, T, rate):
         # The last k to replace those before it, each with its share of the total so far, is a draw.
         if rng.random() < math.exp(log_weight - log_total):
             drawn = k
+    return drawn
 
 
 # -------------------------------------------------------------------- columns

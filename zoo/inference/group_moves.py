@@ -24,6 +24,10 @@ from numba import njit
 __all__ = ["feature_moves", "kronecker_swap", "slice_log_scale", "task_moves"]
 
 
+# Of a slice: no law that float64 can hold is wider in steps, or narrower in halvings.
+MOST_STEPS = 2000
+
+
 @njit(cache=True, nogil=True)
 def _log_scale_density(s, linear, down, up, slope, cross):
     # The law of a log scale: linear s - down e^{-2s}/2 - up e^{2s}/2 + slope e^{s} - cross e^{-s}.
@@ -36,7 +40,10 @@ def _log_scale_density(s, linear, down, up, slope, cross):
 
 @njit(cache=True, nogil=True)
 def slice_log_scale(rng, linear, down, up, slope, cross):
-    """One slice-sampling update (Neal 2003, stepping out and shrinkage) of a log scale from 0."""
+    """One slice-sampling update (Neal 2003, stepping out and shrinkage) of a log scale from 0.
+
+    Where no point is above the level, because a density of NaN or of many digits compares with nothing, it stays.
+    """
     width = 0.5
     level = _log_scale_density(0.0, linear, down, up, slope, cross) - rng.standard_exponential()
     left = -width * rng.random()
@@ -45,7 +52,7 @@ def slice_log_scale(rng, linear, down, up, slope, cross):
         left -= width
     while _log_scale_density(right, linear, down, up, slope, cross) > level:
         right += width
-    while True:
+    for _ in range(MOST_STEPS):
         s = left + (right - left) * rng.random()
         if _log_scale_density(s, linear, down, up, slope, cross) > level:
             return s
@@ -53,6 +60,7 @@ def slice_log_scale(rng, linear, down, up, slope, cross):
             left = s
         else:
             right = s
+    return 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -23,6 +23,8 @@ from zoo.inference.chains import copies, put_back
 __all__ = ["FunctionPrior", "KernelGibbs", "slice_step"]
 
 _MAX_STEPS = 50
+# Narrower than that no law is that float64 can hold.
+_MOST_HALVINGS = 2000
 
 
 class FunctionPrior(Protocol):
@@ -215,7 +217,10 @@ def slice_step(
     value: float,
     width: float = 1.0,
 ) -> tuple[np.ndarray, float]:
-    """One slice-sampling update along a direction, stepping out and shrinking; returns x and its log density."""
+    """One slice-sampling update along a direction, stepping out and shrinking; returns x and its log density.
+
+    It stays where a density of NaN, or of too many digits, leaves no point above the level.
+    """
     level = value - rng.standard_exponential()
     left = -width * rng.random()
     right = left + width
@@ -228,7 +233,7 @@ def slice_step(
         if log_density(x + right * direction) <= level:
             break
         right += width
-    while True:
+    for _ in range(_MOST_HALVINGS):
         to = left + (right - left) * rng.random()
         proposed = x + to * direction
         density = log_density(proposed)
@@ -238,3 +243,4 @@ def slice_step(
             left = to
         else:
             right = to
+    return x, value

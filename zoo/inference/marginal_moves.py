@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from zoo.inference.group_moves import MOST_STEPS
+
 __all__ = ["marginal_moves"]
 
 
@@ -41,15 +43,19 @@ def _log_density(s, grows, law, hinges, cost, start, stop, base, step):
 
 @njit(cache=True, nogil=True)
 def _slice_step(rng, width, grows, law, hinges, cost, start, stop, base, step):
-    """One slice-sampling update (Neal 2003, stepping out and shrinkage) of ``s`` from 0."""
+    """One slice-sampling update of ``s`` from 0, as :func:`~zoo.inference.group_moves.slice_log_scale`."""
     level = _log_density(0.0, grows, law, hinges, cost, start, stop, base, step) - rng.standard_exponential()
     left = -width * rng.random()
     right = left + width
-    while _log_density(left, grows, law, hinges, cost, start, stop, base, step) > level:
+    for _ in range(MOST_STEPS):
+        if not _log_density(left, grows, law, hinges, cost, start, stop, base, step) > level:
+            break
         left -= width
-    while _log_density(right, grows, law, hinges, cost, start, stop, base, step) > level:
+    for _ in range(MOST_STEPS):
+        if not _log_density(right, grows, law, hinges, cost, start, stop, base, step) > level:
+            break
         right += width
-    while True:
+    for _ in range(MOST_STEPS):
         s = left + (right - left) * rng.random()
         if _log_density(s, grows, law, hinges, cost, start, stop, base, step) > level:
             return s
@@ -57,6 +63,7 @@ def _slice_step(rng, width, grows, law, hinges, cost, start, stop, base, step):
             left = s
         else:
             right = s
+    return 0.0
 
 
 @njit(cache=True, nogil=True)

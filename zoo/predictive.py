@@ -113,7 +113,7 @@ def joint_draws(
 ) -> tuple[np.ndarray, xr.Dataset]:
     """Independent draws of y (size, N) and of the variables of the model, from their joint law.
 
-    Of ``data`` only features and tasks are used. Auxiliary variables are left out.
+    Of ``data`` only features and tasks are used, and y where the prior looks at it. Auxiliary variables are left out.
 
     Returns
     -------

@@ -118,7 +118,8 @@ def sbc(
     factory : ModelFactory
         With a proper prior, not so wide that y overflows.
     data : MultiTaskData
-        Features, tasks, weights; y is simulated. Few rows show the most, and cost least.
+        Features, tasks, weights; y is simulated. Where a prior looks at y, as that of ``VaryingCoefficientGP`` at its
+        mean and spread, it is the one given these y. Few rows show the most, and cost least.
     method : str, optional
         One that draws from the exact posterior; default: the factory's first such method.
     replications : int
@@ -349,7 +350,8 @@ class _Replication:
 
     @property
     def _prepared(self) -> MultiTaskData:
-        return self._once("prepared", lambda: self.factory.prepare(replace(self.data, y=self._placeholder)))
+        # A prior may look at y, as that of a level at its mean: it is the one of `data`, from which truths are drawn.
+        return self._once("prepared", lambda: self.factory.prepare(self.data))
 
     def _by_kernel(self, y: np.ndarray, seed: np.random.SeedSequence) -> xr.Dataset:
         kernel = self._once(

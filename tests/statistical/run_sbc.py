@@ -16,15 +16,21 @@ from tests.statistical.cases import Case, all_cases
 from zoo.diagnostics import Calibration, sbc
 from zoo.plots import rank_ecdf
 
-# Of the small data that are calibrated: warm-up enough for these chains, and ranks enough for the bands.
-SHORT = {"tune": 100, "draws": 49}
+
+def settings(case: Case) -> dict[str, int]:
+    """Of the small data that are calibrated: warm-up enough for these chains, and ranks enough for the bands.
+
+    Step sizes of NUTS take longer to learn; with the default of one draw in 3 ranks of scales crowd at both ends.
+    """
+    short = {"tune": 500, "thin": 15} if case.method == "nuts" else {"tune": 100}
+    return {**short, "draws": 49, **case.options}
 
 
 def calibrate(case: Case, replications: int, folder: Path, n_jobs: int, seed: int) -> Calibration:
     """One calibration, kept in the folder."""
     return sbc(
         case.factory, case.data, case.method, replications=replications, random_seed=seed, n_jobs=n_jobs,
-        folder=folder / case.name, progress=False, **{**SHORT, **case.options},
+        folder=folder / case.name, progress=False, **settings(case),
     )  # fmt: skip
 
 

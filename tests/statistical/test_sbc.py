@@ -11,14 +11,14 @@ import pytest
 
 import zoo
 from tests.statistical.cases import FIELDS, LEFT_OUT, NO_SIMULATION, Case, all_cases, small_data
-from tests.statistical.run_sbc import SHORT
+from tests.statistical.run_sbc import settings
 from zoo.diagnostics import sbc
 from zoo.models.baselines import PooledTasks
 from zoo.registry import FACTORIES, get_factory
 
 pytestmark = pytest.mark.statistical
-# Minutes each: nutpie compiles the model, and draws 150 times for each replication. Of PooledGP, whose prior looks at
-# y, it is quick.
+# Minutes each: nutpie compiles the model, and draws a thousand times for each replication. Of PooledGP, whose prior
+# looks at y, it is quick.
 _CASES = [
     pytest.param(case, marks=[pytest.mark.scheduled] * (case.method == "nuts" and case.model != "PooledGP"))
     for case in all_cases()
@@ -28,8 +28,7 @@ _CASES = [
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
 def test_calibrated(case: Case):
     found = sbc(
-        case.factory, case.data, case.method, replications=50, random_seed=1, progress=False,
-        **{**SHORT, **case.options},
+        case.factory, case.data, case.method, replications=50, random_seed=1, progress=False, **settings(case),
     )  # fmt: skip
     table = found.summary(prob=1.0 - 1e-4)
     assert not found.failures, next(iter(found.failures.values()))

@@ -36,7 +36,7 @@ __all__ = ["Calibration", "sbc"]
 Quantities = Callable[[xr.Dataset], dict[str, np.ndarray]]
 
 # Sweeps from one kept draw to the next: a Gibbs sampler forgets within a few, NUTS sooner.
-_THIN = {"gibbs": 10, "nuts": 3}
+_THIN = {"gibbs": 10, "nuts": 10}
 _LOG_LIKELIHOOD = "log likelihood"
 
 
@@ -126,7 +126,7 @@ def sbc(
     draws, tune, chains : int
         Kept draws and warm-up of each chain, number of chains.
     thin : int, optional
-        Of so many draws one is kept, towards independent ones. Default: 10 for "gibbs", 3 for "nuts", 1 for methods
+        Of so many draws one is kept, towards independent ones. Default: 10 for "gibbs" and "nuts", 1 for methods
         of independent draws. The result has the effective sample sizes: where they are below ``draws``, ranks tend to
         the ends though the sampler be right.
     quantities : callable, optional

@@ -168,11 +168,18 @@ def gwr(train: Data, test: Data) -> tuple[Callable[[], Prediction], str]:
     place, y = train.t[:n_rows, :2], train.y[:n_rows, None]
     bandwidth = Sel_BW(place, y, X[:n_rows, columns]).search()
     model = GWR(place, y, X[:n_rows, columns], bandwidth)
-    model.fit()
+    fitted = model.fit()
 
     def predict() -> Prediction:
-        found = model.predict(test.t[:, :2], Z[:, columns])
-        return found.predictions.ravel(), None, None
+        # No more rows at a time than it was fitted to: beyond, it fails.
+        parts = np.array_split(np.arange(len(Z)), -(-len(Z) // n_rows))
+        found = [
+            model.predict(
+                test.t[part, :2], Z[part][:, columns], fitted.scale, fitted.resid_response
+            ).predictions
+            for part in parts
+        ]
+        return np.concatenate([np.ravel(part) for part in found]), None, None
 
     return predict, f"{n_rows:,} rows, bandwidth {bandwidth:.0f}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields
 from math import ceil
 
@@ -38,10 +39,8 @@ METHODS = [
     if method != "nuts"
 ]
 # A factory's cases are shared out among its variants and methods.
-SHARE = {
-    name: ceil(CASES / sum(type(FACTORY_CASES[other]) is type(FACTORY_CASES[name]) for other, _ in METHODS))
-    for name, _ in METHODS
-}
+_PAIRS = Counter(type(FACTORY_CASES[name]) for name, _ in METHODS)
+SHARE = {name: ceil(CASES / _PAIRS[type(FACTORY_CASES[name])]) for name, _ in METHODS}
 # What compiles, and fits, in a moment: these are in the default run.
 FAST = {"IndependentTasks", "PooledTasks", "IndependentTasksLogistic", "PooledTasksLogistic"}
 # Compiled anew for every number of features, for a minute: these are in the scheduled run alone.

@@ -16,8 +16,6 @@ from zoo.models.niw_base import NIWBase
 
 __all__ = ["posterior_draws"]
 
-_LOG_TWO_PI = np.log(2.0 * np.pi)
-
 
 class _Rows:
     """Rows X (N, p), their tasks and y; ``pi`` as in the factory."""
@@ -32,11 +30,11 @@ class _Rows:
         return (self.X @ C @ self.X.T) * self.of_tasks + noise
 
     def log_density(self, C: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """log p(y | C, noise), (S,)."""
+        """log p(y | C, noise), (S,), up to a constant."""
         root = np.linalg.cholesky(self.covariance(C, variance))
         white = np.linalg.solve(root, np.broadcast_to(self.y[:, None], (len(C), len(self.y), 1)))[..., 0]
         log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        return -0.5 * np.sum(white**2, axis=1) - log_root - 0.5 * len(self.y) * _LOG_TWO_PI
+        return -0.5 * np.sum(white**2, axis=1) - log_root
 
     def maximum(self, n_noises: int) -> float:
         """Of the log density over all C and noise variances: the best of a few searches."""
@@ -93,15 +91,14 @@ def _coefficients(
 ) -> Draws:
     """Draws of mean (S, p) and coefficients (S, p, T): from their prior, moved by what the rows say beyond it."""
     S, p = C.shape[:2]
-    pi = at.pi
     root = np.linalg.cholesky(C)
-    mean = root @ rng.standard_normal((S, p, 1)) / np.sqrt(pi)
+    mean = root @ rng.standard_normal((S, p, 1)) / np.sqrt(at.pi)
     w = mean + root @ rng.standard_normal((S, p, n_tasks))
     noise = np.sqrt(variance[:, at.task]) * rng.standard_normal((S, len(at.y)))
     simulated = np.einsum("np,spn->sn", at.X, w[:, :, at.task]) + noise
     ahead = np.linalg.solve(at.covariance(C, variance), (at.y - simulated)[..., None])[..., 0]
     reach = C @ at.X.T  # (S, p, N)
-    mean = mean[..., 0] + np.einsum("spn,sn->sp", reach, ahead) / pi
+    mean = mean[..., 0] + np.einsum("spn,sn->sp", reach, ahead) / at.pi
     own = np.eye(n_tasks)[at.task]
-    w = w + np.einsum("spn,nt,sn->spt", reach, 1.0 / pi + own, ahead)
+    w = w + np.einsum("spn,nt,sn->spt", reach, 1.0 / at.pi + own, ahead)
     return {"mean": mean, "coefficients": w}

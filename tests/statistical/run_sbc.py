@@ -20,7 +20,7 @@ from zoo.plots import rank_ecdf
 def settings(case: Case) -> dict[str, int]:
     """Of the small data that are calibrated: warm-up enough for these chains, and ranks enough for the bands.
 
-    Step sizes of NUTS take longer to learn; with the default of one draw in 3 ranks of scales crowd at both ends.
+    Step sizes of NUTS take longer to learn; with fewer sweeps between draws ranks of scales crowd at both ends.
     """
     short = {"tune": 500, "thin": 15} if case.method == "nuts" else {"tune": 100}
     return {**short, "draws": 49, **case.options}

@@ -35,7 +35,7 @@ __all__ = ["Calibration", "sbc"]
 
 Quantities = Callable[[xr.Dataset], dict[str, np.ndarray]]
 
-# Sweeps from one kept draw to the next: a Gibbs sampler forgets within a few, NUTS sooner.
+# Sweeps from one kept draw to the next: what most chains of small data forget within.
 _THIN = {"gibbs": 10, "nuts": 10}
 _LOG_LIKELIHOOD = "log likelihood"
 

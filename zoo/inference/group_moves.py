@@ -21,8 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["feature_moves", "kronecker_swap", "slice_log_scale", "task_moves"]
-
+__all__ = ["MOST_STEPS", "feature_moves", "kronecker_swap", "slice_log_scale", "task_moves"]
 
 # Of a slice: no law that float64 can hold is wider in steps, or narrower in halvings.
 MOST_STEPS = 2000

@@ -19,12 +19,11 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.chains import copies, put_back
+from zoo.inference.group_moves import MOST_STEPS
 
 __all__ = ["FunctionPrior", "KernelGibbs", "slice_step"]
 
 _MAX_STEPS = 50
-# Narrower than that no law is that float64 can hold.
-_MOST_HALVINGS = 2000
 
 
 class FunctionPrior(Protocol):
@@ -233,7 +232,7 @@ def slice_step(
         if log_density(x + right * direction) <= level:
             break
         right += width
-    for _ in range(_MOST_HALVINGS):
+    for _ in range(MOST_STEPS):
         to = left + (right - left) * rng.random()
         proposed = x + to * direction
         density = log_density(proposed)

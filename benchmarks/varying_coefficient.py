@@ -1,6 +1,7 @@
 """Varying coefficients at full size: accuracy beside other models, and cost over the number of rows.
 
     python benchmarks/varying_coefficient.py [--king-county] [--splits 3] [--only NAME ...] [--scaling] [--sines]
+        [--nuts]
 
 --king-county: log price of all 21,613 sales, 15 features, random 80/20 splits (scikit-learn's
 ``train_test_split`` with ``random_state`` 0 and on). Mean absolute error of log price, coverage of 90%
@@ -9,6 +10,7 @@ where they are installed (``pip install gpboost mgwr``), on as many rows as they
 gradient boosting on (x, t).
 --scaling: simulated rows, 10^3 to 10^6, at a fixed basis: seconds and peak memory beyond those of the data.
 --sines: how far the basis of sines is from the exact process, over its size and its box.
+--nuts: NUTS with the white variables seen given the responses, as the package has it, and without, on a few sales.
 Imports are left out, compilation is not. Times are of one run each, ratios of the same run.
 """
 
@@ -317,6 +319,35 @@ def sines() -> None:
             print(f"| {boundary} | {size} | {value - exact:.2e} | {gap:.2e} |")
 
 
+def nuts() -> None:
+    """Effective draws and divergences of the hyper-parameters, by both maps of the white variables."""
+    from arviz_stats import summary
+
+    from zoo.models import varying_white
+
+    rows, place = county(), zoo.VaryingComponent(columns=("long", "lat"))
+    data = rows.take(np.random.default_rng(1).permutation(rows.n_rows)[:150])
+    names = ["amplitude", "lengthscale", "global_scale", "noise"]
+    print("| white variables | seconds | smallest ESS | ESS/s | largest R-hat | divergent draws of 1,000 |")
+    print("|---|---|---|---|---|---|")
+    given = varying_white._normal
+    for title, normal in (("given y", given), ("as they are", lambda factory: False)):
+        varying_white._normal = normal
+        started = time.perf_counter()
+        fit = zoo.VaryingCoefficientGP(task_kernel=place).fit(
+            data, "nuts", draws=500, tune=500, chains=2, random_seed=1, progress=False
+        )
+        seconds = time.perf_counter() - started
+        table = summary(fit.idata, var_names=names, round_to="none")
+        ess = min(table["ess_bulk"].min(), table["ess_tail"].min())
+        diverged = int(fit.idata["sample_stats"]["diverging"].sum())
+        print(
+            f"| {title} | {seconds:.0f} | {ess:.0f} | {ess / seconds:.2f} | {table['r_hat'].max():.3f} | {diverged} |",
+            flush=True,
+        )
+    varying_white._normal = given
+
+
 def _peak() -> float:
     """Peak resident memory of this process, GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -343,7 +374,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--scaling", action="store_true")
     parser.add_argument("--sines", action="store_true")
+    parser.add_argument("--nuts", action="store_true")
     chosen = parser.parse_args()
+    if chosen.nuts:
+        nuts()
     if chosen.sines:
         sines()
     if chosen.scaling:

@@ -1,6 +1,6 @@
 """Plant known mistakes in a copy of the package, one at a time, and see whether the tests catch each.
 
-    python -m tests.statistical.mutants [--only WORD] [--keep-going]
+    python -m tests.statistical.mutants [--only WORD]
 
 A mutant is caught when one of its tests fails and none of them failed before. A survivor is a missing test: the
 script ends with status 1. Each mutant names the tests that should catch it, so that the whole takes minutes and not
@@ -226,6 +226,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "return pt.sum((pt.arange(p) + 1.0) * of_scale - p * logs, axis=-1)",
         "return pt.sum((pt.arange(p) + 1.0) * of_scale - (p - 1.0) * logs, axis=-1)",
         _DISTRIBUTIONS,
+    ),
+    Mutant(
+        "conditioned_jacobian",
+        "NUTS forgets the Jacobian of the white variables given normal responses",
+        "zoo/distributions/conditioned_normal.py",
+        "return -pt.sum(pt.log(pt.diagonal(inputs[-1])))",
+        "return 0.0 * pt.sum(inputs[-1])",
+        ("tests/distributions/test_conditioned_normal.py",),
     ),
     Mutant(
         "inverse_wishart_power",

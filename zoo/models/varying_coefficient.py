@@ -32,6 +32,7 @@ from zoo.models.varying_component import AMPLITUDES, KERNELS, VaryingComponent, 
 from zoo.models.varying_kernel import InstanceKernel, VaryingKernel
 from zoo.models.varying_parts import parts_of
 from zoo.models.varying_rows import VaryingRows, varying_rows
+from zoo.models.varying_white import white_values, white_weights
 
 __all__ = ["VaryingCoefficientGP"]
 
@@ -397,8 +398,8 @@ class VaryingCoefficientGP(ModelFactory):
             "kernel": kernel.at(values), "amplitude": pt.constant(1.0), "values": values
         }  # fmt: skip
         if self._in_weights(kernel):
-            white = pm.Normal("_weights", dims="basis")
             root = pt.exp(0.5 * kernel.log_variances(values))
+            white = white_weights(self, data, kernel, root, values.get("noise"))
             weights = pm.Deterministic("basis_weights", root * white, dims="basis")
             if kernel.basis_is_exact:
                 by_task = pt.dot(pt.constant(kernel.task_features(rows)), weights)
@@ -406,7 +407,7 @@ class VaryingCoefficientGP(ModelFactory):
             return {**result, "basis_weights": weights}
         if self.approximation == "none":
             root = matrix_root(result["kernel"](pt.constant(rows.points)))
-            white = pm.Normal("_values", dims="point")
+            white = white_values(self, data, root, values.get("noise"))
             return {
                 **result,
                 "function_values": pm.Deterministic("function_values", pt.dot(root, white), dims="point"),

@@ -330,9 +330,9 @@ def nuts() -> None:
     names = ["amplitude", "lengthscale", "global_scale", "noise"]
     print("| white variables | seconds | smallest ESS | ESS/s | largest R-hat | divergent draws of 1,000 |")
     print("|---|---|---|---|---|---|")
-    given = varying_white._normal
-    for title, normal in (("given y", given), ("as they are", lambda factory: False)):
-        varying_white._normal = normal
+    given = varying_white._conditions
+    for title, conditions in (("given y", given), ("as they are", lambda *arguments: False)):
+        varying_white._conditions = conditions
         started = time.perf_counter()
         fit = zoo.VaryingCoefficientGP(task_kernel=place).fit(
             data, "nuts", draws=500, tune=500, chains=2, random_seed=1, progress=False
@@ -345,7 +345,7 @@ def nuts() -> None:
             f"| {title} | {seconds:.0f} | {ess:.0f} | {ess / seconds:.2f} | {table['r_hat'].max():.3f} | {diverged} |",
             flush=True,
         )
-    varying_white._normal = given
+    varying_white._conditions = given
 
 
 def _peak() -> float:

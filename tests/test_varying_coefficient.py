@@ -1329,3 +1329,32 @@ def test_one_component_over_some_features_has_a_dim_of_its_own():
     fit = zoo.VaryingCoefficientGP(task_kernel=part).fit(data, draws=2, chains=1, progress=False)
     assert fit.posterior["amplitude"].dims[2:] == ("varying_feature",)
     assert fit.posterior["varying_feature"].to_numpy().tolist() == ["x0"]
+
+
+class NoiseATask(Varying):
+    """A subclass with a noise for each task."""
+
+    def hyperparameters(self, rows):
+        return {**super().hyperparameters(rows), "noise": Hyper(np.full(2, 0.5))}
+
+    def likelihood(self, data, f):
+        noise = pm.modelcontext(None)["noise"]
+        return pm.Normal("y", f, noise[data.task], observed=data.y, dims="obs")
+
+
+@pytest.mark.parametrize("noise", ["learned", 1e-3])
+def test_white_variables_start_where_the_responses_put_them(noise):
+    """A start at the prior's mean is, seen given responses with little noise, far out."""
+    data = places(12, 6)
+    factory = Varying(noise=noise)
+    model = factory.build(data)
+    start = model.initial_point()
+    assert_allclose(start["_values_conditioned__"], 0.0, atol=1e-6)
+    assert np.isfinite(model.compile_logp(mode=QUICK)(start))
+
+
+def test_subclasses_with_another_noise_keep_white_variables_as_they_are():
+    data = replace(places(12, 6), task=np.arange(12) % 2, task_names=("a", "b"))
+    model = NoiseATask().build(data)
+    assert "_values" in model.initial_point()
+    assert np.isfinite(model.compile_logp(mode=QUICK)(model.initial_point()))

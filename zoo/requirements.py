@@ -38,6 +38,7 @@ def _constraint(model: pm.Model, variable: object) -> str:
     name = type(transform).__name__
     return {
         "NoneType": "",
+        "ConditionedTransform": "",
         "LogTransform": "> 0",
         "LogOddsTransform": "in (0, 1)",
         "Interval": "bounded",

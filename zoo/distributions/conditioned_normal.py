@@ -23,8 +23,8 @@ from pymc.logprob.transforms import Transform
 
 __all__ = ["conditioned_normal"]
 
-# Of the mean variance that the responses have from z, what is added to that of the noise: of a matrix with a larger
-# condition number than one over this the factor has no digits. The map may be of any sigma.
+# Of the mean of the diagonal of A'A, what is added to the variance of the noise: of a matrix with a larger condition
+# number than one over this the factor has no digits. The map may be of any sigma.
 _FLOOR = 1e-10
 
 
@@ -49,6 +49,7 @@ def conditioned_normal(name: str, gram: Any, moment: Any, noise: Any, dims: str)
     return pm.CustomDist(
         name, mean, root, logp=_logp, random=_random, support_point=_support_point, signature="(p),(p,p)->(p)",
         transform=ConditionedTransform(), class_name="StandardNormal", dims=dims,
+        dtype="float64",
     )  # fmt: skip
 
 
@@ -61,7 +62,7 @@ def _random(mean, root, rng=None, size=None):
 
 
 def _support_point(rv, size, mean, root):
-    return pt.zeros_like(mean)
+    return mean  # where u is 0: elsewhere a small sigma puts the start far out
 
 
 class ConditionedTransform(Transform):

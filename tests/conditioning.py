@@ -7,6 +7,7 @@ the same random variates, so that the difference is the rounding of the update a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -16,6 +17,8 @@ from zoo.distributions import InverseWishart, MatrixNormal
 from zoo.inference import em_conditional, em_parts, matrix_normal, normal_inverse_wishart
 from zoo.inference.draws import wishart
 from zoo.inference.function_conditional import FunctionConditional
+from zoo.inference.latent_gaussian import Dense, LowRank, evidence
+from zoo.inference.responses import NormalResponses
 from zoo.inference.task_weights import Loadings, WeightConditional, WeightSums
 
 __all__ = ["CONDITIONS", "UPDATES", "spectrum"]
@@ -216,6 +219,44 @@ def gp_weights(condition: float) -> float:
     return _apart(found, mp.lu_solve(inner, _column(nu)))
 
 
+def _normal_evidence(form: Any, condition: float) -> float:
+    """Error of the log evidence and of its slope in the noise, relative to the sizes of the sums that they are."""
+    K = spectrum(10.0)
+    y = np.random.default_rng(13).standard_normal(_D)
+    log_noise = -0.5 * np.log(condition)
+    found = evidence(form(K), NormalResponses(y), np.array([log_noise]))
+    variance = mp.exp(2 * mp.mpf(float(log_noise)))
+    total = _exact(K) + variance * mp.eye(_D)
+    if form is _all_induced:  # whose factor has jitter
+        Q = form(K).V.T @ form(K).V
+        total += _exact(Q - np.diag(np.diag(Q)) - K + np.diag(np.diag(K)))
+    a = mp.lu_solve(total, _column(y))
+    square, half_log_det = (_column(y).T * a)[0], mp.log(mp.det(total)) / 2
+    exact = -square / 2 - half_log_det - mp.mpf(_D) / 2 * mp.log(2 * mp.pi)
+    inverse = mp.inverse(total)
+    moved, trace = variance * (a.T * a)[0], variance * mp.fsum(inverse[i, i] for i in range(_D))
+    return float(
+        max(
+            abs(mp.mpf(found.value) - exact) / (square / 2 + abs(half_log_det) + _D),
+            abs(mp.mpf(float(found.parameter_slopes[0])) - moved + trace) / (moved + trace + _D),
+        )
+    )
+
+
+def _all_induced(K: np.ndarray) -> LowRank:
+    return LowRank(K, K, np.diag(K), residual=True)
+
+
+def function_evidence(condition: float) -> float:
+    """Log evidence of functions whose noise has a variance of one over this number, and its slope"""
+    return _normal_evidence(Dense, condition)
+
+
+def inducing_evidence(condition: float) -> float:
+    """The same through inducing points at all rows"""
+    return _normal_evidence(_all_induced, condition)
+
+
 # ---------------------------------------------------------------- densities
 
 
@@ -254,7 +295,7 @@ UPDATES: dict[str, Callable[[float], float]] = {
     for function in (
         wishart_draw, covariance_reported, matrix_normal_rows, niw_population, niw_precision, niw_coefficients,
         em_step, em_posterior_many_rows, em_posterior_few_rows, kernel_machine_weights, kernel_machine_evidence,
-        gp_weights, inverse_wishart_density, matrix_normal_density,
+        gp_weights, function_evidence, inducing_evidence, inverse_wishart_density, matrix_normal_density,
     )
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ _FLAT = (
     "em_posterior_few_rows",
     "kernel_machine_evidence",
     "gp_weights",
+    "function_evidence",
 )
 # Digits that grow with the root of the condition number, or not beyond that of the rows plus the prior.
 _SLOW = ("niw_population", "kernel_machine_weights")

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
-from zoo.inference.latent_gaussian import Density, Responses
+from zoo.inference.responses import Density, Responses
 
 __all__ = ["BasisEvidence", "BasisMode", "BasisRegression", "Gram", "basis_evidence"]
 

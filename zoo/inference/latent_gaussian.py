@@ -30,42 +30,19 @@ for the second:
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from zoo.inference.function_conditional import JITTER
+from zoo.inference.responses import Density, NormalResponses, Responses
 
-__all__ = ["Dense", "Density", "Evidence", "LowRank", "Mode", "Responses", "evidence", "find_mode"]
+__all__ = ["Dense", "Evidence", "LowRank", "Mode", "evidence", "find_mode"]
 
 _MAX_NEWTON, _HALVINGS = 100, 30
 _TOLERANCE = 1e-8
-
-
-class Density(NamedTuple):
-    """The log density of the responses at f: its sum, and of each row (n,) slope, information W and slope of W."""
-
-    value: float
-    slope: np.ndarray
-    information: np.ndarray
-    information_slope: np.ndarray
-
-
-class Responses(Protocol):
-    """The responses, and the density that they have given f and parameters of their own (logarithms)."""
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-
-    def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
-        """The density and its derivatives in f."""
-
-    def parameter_slopes(
-        self, f: np.ndarray, parameters: np.ndarray
-    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """Of each parameter: the derivatives of the sum, of the slope (n,) and of the information (n,)."""
 
 
 class _Solver(Protocol):
@@ -103,7 +80,7 @@ class Dense:
         S = np.outer(0.5 * a if u is None else 0.5 * a + u, a)
         if u is not None:
             S = 0.5 * (S + S.T)
-        S -= 0.5 * solver.R_matrix()
+        S -= 0.5 * solver.R_matrix
         return {"K": S}
 
 
@@ -118,17 +95,27 @@ class _DenseSolver:
     def R(self, b: np.ndarray) -> np.ndarray:
         return self.root * cho_solve((self.factor, True), self.root * b, check_finite=False)
 
+    @cached_property
     def R_matrix(self) -> np.ndarray:
         inverse = lapack.dpotri(self.factor, lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        return self.root[:, None] * inverse * self.root
+        return np.asarray(self.root[:, None] * inverse * self.root)
 
     def R_diagonal(self) -> np.ndarray:
-        return np.diag(self.R_matrix()).copy()
+        return np.diag(self.R_matrix).copy()
 
     def variance(self) -> np.ndarray:
-        half = solve_triangular(self.factor, self.root[:, None] * self.K, lower=True, check_finite=False)
-        return np.diag(self.K) - np.einsum("ij,ij->j", half, half)
+        """Both ``K - K R K`` and ``(1 - R / W) / W``: a row that says much keeps its digits in the second alone."""
+        W, kept = self.root**2, self.R_diagonal()
+        strong = kept < 0.5 * W
+        result = np.empty(len(W))
+        result[strong] = (1.0 - kept[strong] / W[strong]) / W[strong]
+        weak = np.flatnonzero(~strong)
+        half = solve_triangular(
+            self.factor, self.root[:, None] * self.K[:, weak], lower=True, check_finite=False
+        )
+        result[weak] = np.diag(self.K)[weak] - np.einsum("ij,ij->j", half, half)
+        return result
 
     def reduction(self, cross: np.ndarray) -> np.ndarray:
         """``diag(C R C')`` of covariances C (m, n) with other places."""
@@ -239,11 +226,19 @@ def find_mode(
 ) -> Mode:
     """Newton's method (Rasmussen & Williams 2006, algorithm 3.1), halving steps that do not climb.
 
+    The mode of normal responses is ``a = R y``: a step of Newton's method would find it as a difference of numbers of
+    the size of ``y / noise^2``, which has no digits where the noise is small.
+
     Parameters
     ----------
     start : (n,) array, optional
         ``a = K^{-1} f`` to start from, where that is better than 0.
     """
+    if isinstance(responses, NormalResponses):
+        solver = K.with_information(responses.information(parameters))
+        a = solver.R(responses.y)
+        f, density = responses.at_mode(a, parameters)
+        return Mode(f, a, density, solver, True)
     a = f = np.zeros(responses.size)
     density = responses.density(f, parameters)
     value = density.value

@@ -12,7 +12,7 @@ from pytensor.compile.mode import Mode
 from pytensor.gradient import grad
 from pytensor.graph.replace import clone_replace
 
-from zoo.inference.latent_gaussian import Density
+from zoo.inference.responses import Density
 from zoo.likelihoods.base import Likelihood
 
 __all__ = ["DifferentiatedResponses"]
@@ -51,14 +51,14 @@ class DifferentiatedResponses:
         return bool(np.ptp(W) == 0.0 and not np.any(self._density(f, *np.zeros(len(self.learned)))[3]))
 
     def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
-        """See :class:`zoo.inference.latent_gaussian.Responses`."""
+        """See :class:`zoo.inference.responses.Responses`."""
         value, slope, information, information_slope = self._density(f, *parameters)
         return Density(float(value), slope, information, information_slope)
 
     def parameter_slopes(
         self, f: np.ndarray, parameters: np.ndarray
     ) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """See :class:`zoo.inference.latent_gaussian.Responses`."""
+        """See :class:`zoo.inference.responses.Responses`."""
         if not self.learned:
             return []
         flat = self._slopes(f, *parameters)

@@ -21,6 +21,7 @@ from zoo.inference.basis_regression import BasisRegression, Gram, basis_evidence
 from zoo.inference.function_conditional import covariance_root
 from zoo.inference.inducing_points import choose_inducing
 from zoo.inference.latent_gaussian import Dense, LowRank, evidence
+from zoo.inference.responses import NormalResponses
 from zoo.likelihoods.derivatives import DifferentiatedResponses
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.models.kernel_hyper import Coordinates
@@ -74,6 +75,14 @@ def space_of(factory: VaryingCoefficientGP, rows: VaryingRows, y: np.ndarray) ->
     return kind(factory, rows, y)
 
 
+def _responses_of(factory: VaryingCoefficientGP, y: np.ndarray) -> NormalResponses | DifferentiatedResponses:
+    """The responses with their density; a subclass of the normal one may have another."""
+    fixed = factory.fixed_parameters()
+    if type(factory.observation) is Gaussian:
+        return NormalResponses(y, fixed.get("noise"))
+    return DifferentiatedResponses(factory.observation, y, fixed)
+
+
 class _Space:
     """What the spaces share: hyper-parameters and responses."""
 
@@ -83,18 +92,12 @@ class _Space:
         """Drop the last mode, from which the search for the next one starts."""
         vars(self).pop("_last", None)
 
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether the noise is, so that all is exact algebra."""
-        return isinstance(self.factory.observation, Gaussian)
-
     def __init__(self, factory: VaryingCoefficientGP, rows: VaryingRows, y: np.ndarray):
         self.factory, self.rows = factory, rows
         self.kernel = factory.kernel_of(rows)
         self.coordinates = Coordinates(factory.hyperparameters(rows))
         self.y = y - factory.offset(rows)
-        fixed = factory.fixed_parameters()
-        self.responses = DifferentiatedResponses(factory.observation, self.y, fixed)
+        self.responses = _responses_of(factory, self.y)
 
     @cached_property
     def _positions(self) -> np.ndarray:
@@ -193,14 +196,13 @@ class WeightSpace(_Space):
 
     def _evaluate(self, z: np.ndarray, coarse: bool = False) -> Any:
         logs = np.asarray(self._variances[0](z))
-        if self.is_gaussian:
-            noise = self.factory.fixed_parameters().get("noise")
-            log_noise = float(z[self._positions[0]]) if noise is None else float(np.log(noise))
+        if isinstance(self.responses, NormalResponses):
+            log_noise = self.responses.log_noise(z[self._positions])
             if coarse:
                 found = gaussian_evidence(self._coarse_gram, logs[self.coarse], log_noise)
             else:
                 found = gaussian_evidence(self.gram, logs, log_noise)
-            return found if noise is None else found._replace(parameter_slopes=np.zeros(0))
+            return found if self.responses.learned else found._replace(parameter_slopes=np.zeros(0))
         index = self.coarse if coarse else np.arange(len(logs))
         assert index is not None
         regression = self._coarse_regression if coarse else self._regression
@@ -271,36 +273,40 @@ class _Covariances(_Space):
             return [z, A], function(A, diag=True)
         return [z, A, B], function(A, B)
 
+    def _call(self, name: str, *values: np.ndarray) -> Any:
+        """The value of ``matrix`` or ``diagonal``, or of ``*_slope``, made at the first call: each takes seconds."""
+        if name not in self._compiled:
+            self._compiled[name] = self._compile(name)
+        return self._compiled[name](*values)
+
     @cached_property
     def _compiled(self) -> dict[str, Any]:
-        result = {}
-        for form in ("matrix", "diagonal"):
-            inputs, value = self._graph(form)
+        return {}
+
+    def _compile(self, name: str) -> Any:
+        inputs, value = self._graph(name.removesuffix("_slope"))
+        if name.endswith("_slope"):
             pull = value.type("pull")
-            slope = grad(
-                pt.sum(pull * value), inputs[0], disconnected_inputs="ignore", return_disconnected="zero"
-            )
-            result[form] = pytensor.function(inputs, value, mode=_QUICK, on_unused_input="ignore")
-            result[f"{form}_slope"] = pytensor.function(
-                [*inputs, pull], slope, mode=_QUICK, on_unused_input="ignore"
-            )
-        return result
+            total = pt.sum(pull * value)
+            value = grad(total, inputs[0], disconnected_inputs="ignore", return_disconnected="zero")
+            inputs = [*inputs, pull]
+        return pytensor.function(inputs, value, mode=_QUICK, on_unused_input="ignore")
 
     def matrix(self, z: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Covariances (n, m) of the function at inputs."""
         result = np.empty((len(A), len(B)))
         for block in _blocks(len(A), len(B)):
-            result[block] = self._compiled["matrix"](z, A[block], B)
+            result[block] = self._call("matrix", z, A[block], B)
         return result
 
     def diagonal(self, z: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Variances (n,)."""
-        return np.asarray(self._compiled["diagonal"](z, A))
+        return np.asarray(self._call("diagonal", z, A))
 
     def _matrix_slope(self, z: np.ndarray, A: np.ndarray, B: np.ndarray, pull: np.ndarray) -> np.ndarray:
         total = np.zeros(len(z))
         for block in _blocks(len(A), len(B)):
-            total += self._compiled["matrix_slope"](z, A[block], B, pull[block])
+            total += self._call("matrix_slope", z, A[block], B, pull[block])
         return total
 
     @cached_property
@@ -392,7 +398,7 @@ class InducingSpace(_Covariances):
         U = self.inducing
         total = self._matrix_slope(z, U, U, slopes["Kuu"])
         total += self._matrix_slope(z, self.inputs, U, slopes["Kuf"].T)
-        return total + self._compiled["diagonal_slope"](z, self.inputs, slopes["diagonal"])
+        return total + self._call("diagonal_slope", z, self.inputs, slopes["diagonal"])
 
     def moments(self, state: State, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of f at rows."""

@@ -1,0 +1,96 @@
+"""Responses of latent functions: what their density says of f, and normal ones in closed form."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+__all__ = ["Density", "NormalResponses", "Responses"]
+
+
+class Density(NamedTuple):
+    """The log density of the responses at f: its sum, and of each row (n,) slope, information W and slope of W."""
+
+    value: float
+    slope: np.ndarray
+    information: np.ndarray
+    information_slope: np.ndarray
+
+
+class Responses(Protocol):
+    """The responses, and the density that they have given f and parameters of their own (logarithms)."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+
+    def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
+        """The density and its derivatives in f."""
+
+    def parameter_slopes(
+        self, f: np.ndarray, parameters: np.ndarray
+    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """Of each parameter: the derivatives of the sum, of the slope (n,) and of the information (n,)."""
+
+
+class NormalResponses:
+    """Responses ``y ~ N(f, noise^2)``.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Responses.
+    noise : float, optional
+        Standard deviation; learned if left out, and handed over as a logarithm then.
+    """
+
+    def __init__(self, y: np.ndarray, noise: float | None = None):
+        self.y = y
+        self.fixed = {} if noise is None else {"noise": float(noise)}
+        self.learned = ("noise",) if noise is None else ()
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def constant_information(self) -> bool:
+        """That it is the same number for every row, whatever f."""
+        return True
+
+    def log_noise(self, parameters: np.ndarray) -> float:
+        """Logarithm of the standard deviation."""
+        return float(np.log(self.fixed["noise"])) if self.fixed else float(parameters[0])
+
+    def information(self, parameters: np.ndarray) -> np.ndarray:
+        """One over the variance of every row (n,)."""
+        return np.full(self.size, np.exp(-2.0 * self.log_noise(parameters)))
+
+    def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
+        """See :class:`Responses`."""
+        residual = self.y - f
+        return self._density(residual, residual * self.information(parameters), parameters)
+
+    def at_mode(self, a: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, Density]:
+        """F (n,) and the density at the mode, of ``a = (K + noise^2 I)^{-1} y``, which is the slope there.
+
+        The residual is ``noise^2 a``: y less f would leave it no digits where the noise is small.
+        """
+        residual = np.exp(2.0 * self.log_noise(parameters)) * a
+        return self.y - residual, self._density(residual, a, parameters)
+
+    def parameter_slopes(
+        self, f: np.ndarray, parameters: np.ndarray
+    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """See :class:`Responses`."""
+        if self.fixed:
+            return []
+        slope, information = self.density(f, parameters)[1:3]
+        return [(float((self.y - f) @ slope) - self.size, -2.0 * slope, -2.0 * information)]
+
+    def _density(self, residual: np.ndarray, slope: np.ndarray, parameters: np.ndarray) -> Density:
+        constant = self.size * (self.log_noise(parameters) + 0.5 * np.log(2.0 * np.pi))
+        value = -0.5 * float(residual @ slope) - constant
+        return Density(value, slope, self.information(parameters), np.zeros(self.size))

@@ -224,10 +224,10 @@ class Mode(NamedTuple):
 def find_mode(
     K: Dense | LowRank, responses: Responses, parameters: np.ndarray, start: np.ndarray | None = None
 ) -> Mode:
-    """Newton's method (Rasmussen & Williams 2006, algorithm 3.1), halving steps that do not climb.
+    r"""Newton's method (Rasmussen & Williams 2006, algorithm 3.1), halving steps that do not climb.
 
-    The mode of normal responses is ``a = R y``: a step of Newton's method would find it as a difference of numbers of
-    the size of ``y / noise^2``, which has no digits where the noise is small.
+    A step of a is :math:`(I - R K)(\nabla \log p(y|f) - a)`: the new a itself would be a difference of numbers of the
+    size of W f, which has no digits where a row says much. For normal responses one step from 0 is all, ``a = R y``.
 
     Parameters
     ----------
@@ -251,9 +251,8 @@ def find_mode(
     converged = False
     for _ in range(_MAX_NEWTON):
         solver = K.with_information(density.information)
-        b = density.information * f + density.slope
-        target = b - solver.R(K.times(b))
-        step, size = target - a, 1.0
+        left = density.slope - a  # 0 at the mode, so that rounding in the step vanishes there too
+        step, size = left - solver.R(K.times(left)), 1.0
         f_step = K.times(step)
         for _ in range(_HALVINGS):
             new_a, new_f = a + size * step, f + size * f_step

@@ -43,8 +43,8 @@ _PAIRS = Counter(type(FACTORY_CASES[name]) for name, _ in METHODS)
 SHARE = {name: ceil(CASES / _PAIRS[type(FACTORY_CASES[name])]) for name, _ in METHODS}
 # What compiles, and fits, in a moment: these are in the default run.
 FAST = {"IndependentTasks", "PooledTasks", "IndependentTasksLogistic", "PooledTasksLogistic"}
-# Compiled anew for every number of features, for a minute: these are in the scheduled run alone.
-SLOW = {"NonisotropicVaryingCoefficients", "VaryingCoefficientCounts"}
+# Compiled anew for every shape of the data, up to ten seconds a case: these are in the scheduled run alone.
+SLOW = {"VaryingCoefficientCounts"}
 # Shrinking fits a model hundreds of times: a case is small as it is.
 SETTINGS = settings(
     max_examples=CASES,

@@ -277,6 +277,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/test_varying_engines.py",),
     ),
     Mutant(
+        "informative_variance",
+        "posterior variance of a row that says much, as if the others said nothing",
+        "zoo/inference/latent_gaussian.py",
+        "result[strong] = (1.0 - kept[strong] / W[strong]) / W[strong]",
+        "result[strong] = 1.0 / (W[strong] + 1.0 / np.diag(self.K)[strong])",
+        ("tests/test_varying_engines.py",),
+    ),
+    Mutant(
         "laplace_left_out",
         "what a label's log density has beyond its quadratic part, counted twice",
         "zoo/inference/kernel_laplace.py",

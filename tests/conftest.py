@@ -13,6 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
 
 import matplotlib
+import pytensor
 import pytest
 
 matplotlib.use("Agg")
@@ -23,6 +24,13 @@ def has_data() -> bool:
     """Whether the real data sets are on this machine."""
     folder = os.environ.get("ZOO_DATA")
     return folder is not None and (Path(folder) / "school").is_dir()
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    """PyTensor's functions as Python operations: compiling a density takes a minute, a few values of it none."""
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield
 
 
 @pytest.fixture

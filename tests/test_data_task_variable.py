@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 import pytest
 import xarray as xr
 
@@ -41,7 +42,11 @@ class InPlace(zoo.PooledTasks):
 @pytest.fixture(scope="module")
 def fit():
     data = MultiTaskData.from_frame(FRAME, y="y", task="task", t=["long", "lat"]).standardize()
-    return InPlace().fit(data, "nuts", draws=20, tune=50, chains=1, random_seed=1, progress=False)
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        sampler = {"nuts_sampler": "pymc"}
+        return InPlace().fit(
+            data, "nuts", draws=20, tune=50, chains=1, random_seed=1, progress=False, nuts=sampler
+        )
 
 
 # ---------------------------------------------------------------- names

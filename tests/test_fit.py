@@ -110,6 +110,7 @@ def test_numeric_labels_of_arrays_are_not_taken_for_positions():
     assert named.equals(fit.predict(data, random_seed=1))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_subclass_likelihood_is_what_predicts():
     # A subclass with a Poisson likelihood: the mean and spread must be of the counts, not of f.
     class Counts(zoo.PooledTasks):
@@ -121,12 +122,14 @@ def test_subclass_likelihood_is_what_predicts():
 
     rng = np.random.default_rng(2)
     data = zoo.MultiTaskData.from_arrays(np.ones((50, 1)), rng.poisson(np.exp(3.0), 50))
-    fit = Counts().fit(data, "nuts", draws=200, tune=200, chains=2, random_seed=1, progress=False)
+    options = dict(draws=200, tune=200, chains=2, random_seed=1, progress=False)
+    fit = Counts().fit(data, "nuts", nuts={"nuts_sampler": "pymc"}, **options)
     predicted = fit.predict(np.ones((1, 1)), random_seed=1)
     assert abs(float(predicted["mean"][0]) - data.y.mean()) < 2.0
     assert 3.0 < float(predicted["sd"][0]) < 6.5
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_prediction_refuses_to_draw_hidden_variables_from_the_prior():
     class Hidden(zoo.PooledTasks):
         def priors(self, data):
@@ -136,7 +139,8 @@ def test_prediction_refuses_to_draw_hidden_variables_from_the_prior():
             return pm.Normal("y", f, pm.HalfNormal("noise"), observed=data.y, dims="obs")
 
     data = zoo.MultiTaskData.from_arrays(np.eye(4), np.arange(4.0))
-    fit = Hidden().fit(data, "nuts", draws=3, tune=5, chains=1, random_seed=1, progress=False)
+    options = dict(draws=3, tune=5, chains=1, random_seed=1, progress=False)
+    fit = Hidden().fit(data, "nuts", nuts={"nuts_sampler": "pymc"}, **options)
     with pytest.raises(ValueError, match="prediction needs '_coefficients'"):
         fit.predict(np.eye(4))
 

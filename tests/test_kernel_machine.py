@@ -120,10 +120,10 @@ def test_exact_predictions_are_the_gaussian_process(name):
 
 
 def test_predictive_draws_are_the_closed_form():
-    """Means of 4,000 independent draws at 6 rows against the closed form: 4.5 errors, false alarm 4e-5."""
+    """Means of 2,000 independent draws at 6 rows against the closed form: 4.5 errors, false alarm 4e-5."""
     for name in ("mean", "smooth"):
         machine, data, _ = _space(name)
-        fit = machine.fit(data, "exact", draws=4000, chains=1, random_seed=1, progress=False)
+        fit = machine.fit(data, "exact", draws=2000, chains=1, random_seed=1, progress=False)
         rng = np.random.default_rng(5)
         X, task = rng.normal(size=(6, data.n_features)), rng.integers(0, 4, 6)
         y = fit.predict_draws(X, task, random_seed=2)["y"].to_numpy()[0]
@@ -135,10 +135,10 @@ def test_predictive_draws_are_the_closed_form():
 
 @pytest.mark.parametrize("learn", [(), ("ls",)])
 def test_draws_at_new_rows_are_joint(learn):
-    """Correlations of f between four new rows, near and far, 4,000 draws: standard errors below 0.016, 5 of them."""
+    """Correlations of f between four new rows, near and far, 2,000 draws: standard errors below 0.0224, 5 of them."""
     data = _tasks()
     machine = Machine(kernel=_smooth(4, 3, lam=0.4), learn=learn, amplitude=1.0, noise=0.5)
-    fit = machine.fit(data, "exact", draws=4000, chains=1, random_seed=1, progress=False)
+    fit = machine.fit(data, "exact", draws=2000, chains=1, random_seed=1, progress=False)
     X = np.array([[0.0, 0.0, 1.0], [0.3, 0.0, 1.0], [6.0, 6.0, 1.0], [-6.0, -6.0, 1.0]])
     f = fit.predict_draws(X, "task 0", random_seed=2)["f"].to_numpy()[0]
     numbers = {name: fit.posterior[name][0, 0].item() for name in learn}
@@ -147,8 +147,8 @@ def test_draws_at_new_rows_are_joint(learn):
     K, n = kernel_matrix(kernel, both), data.n_rows
     cov = K[n:, n:] - K[n:, :n] @ np.linalg.solve(K[:n, :n] + 0.25 * np.eye(n), K[:n, n:])
     root = np.sqrt(np.diag(cov))
-    assert np.abs(np.corrcoef(f.T) - cov / np.outer(root, root)).max() < 0.08
-    assert np.allclose(f.std(axis=0) / root, 1.0, atol=0.06)
+    assert np.abs(np.corrcoef(f.T) - cov / np.outer(root, root)).max() < 0.112
+    assert np.allclose(f.std(axis=0) / root, 1.0, atol=0.08)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e10])

@@ -122,6 +122,7 @@ class Penalised(zoo.MaxMargin):
         (Penalised, "'penalty' depends on the coefficients"),
     ],
 )
+@pytest.mark.usefixtures("uncompiled")
 def test_step_refuses_a_model_it_was_not_derived_for(subclass, message):
     data, model = _data("hinge"), subclass(feature_cov="identity")
     with model.build(data), pytest.raises(ValueError, match=message):

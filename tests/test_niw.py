@@ -490,6 +490,7 @@ def test_what_cannot_be_conditioned_or_has_no_kernel():
         pooled.learned_kernel()
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_condition_refuses_a_subclass_with_other_hooks():
     """What its hooks add to f would be left out of the new task's labels, and added to its predictions."""
 

@@ -185,7 +185,8 @@ def test_child_processes(start, reference):
 
 @pytest.mark.statistical
 def test_dask(reference, tmp_path):
-    distributed = pytest.importorskip("distributed")
+    import distributed  # takes a second to load
+
     with (
         warnings.catch_warnings(),
         distributed.LocalCluster(

@@ -20,9 +20,13 @@ _FLAT = (
     "kernel_machine_evidence",
     "gp_weights",
     "function_evidence",
+    "variational_evidence",
+    "inducing_mean",
 )
 # Digits that grow with the root of the condition number, or not beyond that of the rows plus the prior.
 _SLOW = ("niw_population", "kernel_machine_weights")
+# Digits that are lost up to some condition only: beyond it the rows of features are passed over again.
+_CEILINGS = {"weights_evidence": 1e7, "inducing_evidence": 1e2}
 # Twenty seconds of compiling between them.
 _DENSITIES = ("inverse_wishart_density", "matrix_normal_density")
 
@@ -30,6 +34,7 @@ _DENSITIES = ("inverse_wishart_density", "matrix_normal_density")
 def bound(name: str, condition: float) -> float:
     """What the error may be, in units of rounding: 100 times what the theory of backward errors says (Higham 2002)."""
     growth = 1.0 if name in _FLAT else np.sqrt(condition) if name in _SLOW else condition
+    growth = min(growth, _CEILINGS.get(name, np.inf))
     return 100.0 * growth * _EPSILON
 
 

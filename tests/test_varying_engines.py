@@ -121,6 +121,9 @@ def test_density_and_its_derivatives(name):
     value, slope, information = law.at(f, law.z)
     found = law.engine.density(f, law.z)
     assert found.value == pytest.approx(value.sum(), rel=1e-12)
+    curvature = -difference(lambda h: law.at(f + h, law.z)[1])
+    assert (curvature.min() < 0.0) == (name == "student_t")
+    np.testing.assert_allclose(found.curvature, np.maximum(curvature, 0.0), atol=1e-7)
     np.testing.assert_allclose(found.slope, slope, rtol=1e-10)
     np.testing.assert_allclose(found.information, information, rtol=1e-10)
     moved = difference(lambda h: law.at(f + h, law.z)[2])
@@ -152,6 +155,56 @@ def test_dense_evidence_mode_and_moments(name):
     reduction = np.diag(new @ np.linalg.solve(K + np.diag(1.0 / W), new.T))
     np.testing.assert_allclose(found.mode.solver.reduction(new), reduction, atol=1e-6)
     np.testing.assert_allclose(found.mode.solver.R_diagonal(), np.diag(found.mode.solver.R_matrix))
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_the_mode_knows_no_units(unit):
+    """A bound on slopes, which are one over the unit of y, would end the steps at once in large units."""
+    y = LAWS["student_t"].engine.y
+    given = {"noise": 0.3, "degrees": 4.0}
+    one = find_mode(Dense(K), DifferentiatedResponses(StudentT(), y, given), np.zeros(0))
+    given["noise"] *= unit
+    many = find_mode(Dense(K * unit**2), DifferentiatedResponses(StudentT(), y * unit, given), np.zeros(0))
+    assert one.converged and many.converged
+    np.testing.assert_allclose(many.f / unit, one.f, rtol=0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("engine", ["functions", "inducing points", "weights"])
+@pytest.mark.parametrize("degrees", [1.0, 4.0])
+@pytest.mark.parametrize("noise", [1.0, 0.02])
+def test_a_mode_with_responses_far_out(engine, degrees, noise):
+    """An outlier of 30 to 1,500 times the noise: a general optimiser climbs no further, and the slope is 0.
+
+    Steps of the expected information would move its row by (degrees + 3) noise^2 / 30 each.
+    """
+    y = NOISY.copy()
+    y[5] += 30.0
+    rough = 1.5 * np.exp(-cdist(PLACES, PLACES) / 0.8)
+    root = np.linalg.cholesky(rough)
+    responses = DifferentiatedResponses(StudentT(), y, {"noise": noise, "degrees": degrees})
+    if engine == "weights":
+        found = basis_evidence(
+            BasisRegression(lambda rows: root[rows], N, N, responses), np.zeros(N), np.zeros(0)
+        )
+        f = root @ found.mode.w
+    else:
+        K = Dense(rough) if engine == "functions" else LowRank(rough, rough, np.diag(rough), residual=True)
+        found = evidence(K, responses, np.zeros(0))
+        f = found.mode.f
+
+    def objective(v):
+        values, slope, _ = student_rows(y, root @ v, noise, degrees)
+        return 0.5 * v @ v - values.sum(), v - root.T @ slope
+
+    v = np.linalg.solve(root, f)
+    value, slope = objective(v)
+    assert found.mode.converged
+    assert np.max(np.abs(slope)) < 1e-6 / noise  # of terms of the size of 1 / noise
+    climbed = minimize(objective, v, jac=True, method="BFGS", options={"gtol": 1e-8})
+    assert climbed.fun == pytest.approx(value, abs=1e-7)
+    W = (degrees + 1.0) / ((degrees + 3.0) * noise**2)
+    expected = -value - 0.5 * np.linalg.slogdet(np.eye(N) + W * rough)[1]
+    assert found.value == pytest.approx(expected, abs=1e-6)
 
 
 def test_dense_evidence_is_the_normal_density():

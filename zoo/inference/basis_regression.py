@@ -13,8 +13,8 @@ and :math:`\hat w` the mode,
         + \frac{(P^{-1} \Phi's)_j \hat w_j}{v_j}
 
 with s as in :mod:`zoo.inference.latent_gaussian`, of which this is the view in weights. Where the information W of a
-row is one number (Gaussian and Student-t noise) s is 0 and :math:`\Phi'W\Phi` is a multiple of the sums; elsewhere
-every step of Newton's method passes over the rows.
+row is one number (Gaussian and Student-t noise) s is 0 and :math:`\Phi'W\Phi` is a multiple of the sums; elsewhere,
+and where steps of that information are too short, every step of Newton's method passes over the rows.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
+from zoo.inference.newton import Step, climb
 from zoo.inference.responses import Density, Responses
 
 __all__ = ["BasisEvidence", "BasisMode", "BasisRegression", "Gram", "basis_evidence"]
 
 # Numbers of a block of features, and of all that are kept in memory where they are passed over again.
 _BLOCK, _KEPT = 8_000_000, 120_000_000
-_MAX_NEWTON, _HALVINGS = 200, 30
-# Of the decrement of Newton's method, the square of the distance to the mode in posterior standard deviations.
-_TOLERANCE = 1e-14
+# Steps with one factor, tried before those that pass over the rows for a factor each.
+_CHEAP = 30
+# What rounding may take from the evidence of Gaussian noise, in nats a row, before the rows are passed over again.
+_SMALL_LOSS = 1e-9
 
 
 class Gram(NamedTuple):
@@ -96,8 +98,8 @@ class BasisRegression:
         return total
 
     def gram(self, W: np.ndarray) -> np.ndarray:
-        """The sums ``Phi' W Phi``; for constant information from those of the first pass."""
-        if not self.constant_information:
+        """The sums ``Phi' W Phi``; for a constant W from those of the first pass."""
+        if np.ptp(W) > 0.0:
             return self._sums(np.sqrt(W))
         if self._gram is None:
             self._gram = self._sums(np.ones(self.n_rows))
@@ -152,21 +154,37 @@ class BasisEvidence(NamedTuple):
     mode: BasisMode
 
 
-def gaussian_evidence(gram: Gram, log_variances: np.ndarray, log_noise: float) -> BasisEvidence:
-    """The exact evidence of Gaussian noise from the sums alone; the parameter's slope is that in log sigma."""
+def gaussian_evidence(
+    gram: Gram,
+    log_variances: np.ndarray,
+    log_noise: float,
+    residual: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> BasisEvidence:
+    """The exact evidence of Gaussian noise from the sums alone; the parameter's slope is that in log sigma.
+
+    Parameters
+    ----------
+    residual : callable, optional
+        ``residual(w)``, the rows' ``y - Phi w``, for a pass over the rows where the noise is so small that the sum of
+        their squares, as a difference of the sums, has no digits.
+    """
     root, variance = np.exp(0.5 * log_variances), np.exp(2.0 * log_noise)
     factor = _factor(gram.G, root, 1.0 / variance)
     h = root * gram.h / variance
     white = cho_solve((factor, True), h, check_finite=False)
     w = root * white
-    fitted = float(w @ gram.h)
-    value = -0.5 * (gram.yy - fitted) / variance - np.sum(np.log(np.diag(factor)))
+    penalty = float(white @ white)
+    if residual is not None and np.finfo(np.float64).eps * gram.yy > _SMALL_LOSS * gram.n * variance:
+        left = residual(w)
+        squares = float(left @ left) / variance
+    else:
+        # With G w = h - sigma^2 V^-1 w.
+        squares = (gram.yy - float(w @ gram.h)) / variance - penalty
+    value = -0.5 * (squares + penalty) - np.sum(np.log(np.diag(factor)))
     value -= gram.n * (log_noise + 0.5 * np.log(2.0 * np.pi))
     shrunk = _inverse_diagonal(factor)
     slopes = 0.5 * (white**2 + shrunk - 1.0)
-    # Residual sum of squares: |y - Phi w|^2 with G w = (h - V^-1 w s^2).
-    residual = gram.yy - fitted - variance * float(white @ white)
-    noise = residual / variance - gram.n + (len(w) - float(np.sum(shrunk)))
+    noise = squares - gram.n + (len(w) - float(np.sum(shrunk)))
     return BasisEvidence(
         float(value), slopes, np.array([noise]), BasisMode(w, factor, root, None, None, True)
     )
@@ -212,42 +230,45 @@ def basis_evidence(
     return BasisEvidence(value, slopes, np.array(inner), mode)
 
 
+class _Weights:
+    """F in whitened weights."""
+
+    def __init__(self, rows: BasisRegression, root: np.ndarray):
+        self.rows, self.root = rows, root
+        self._constant: tuple[float, np.ndarray] | None = None
+
+    def function(self, c: np.ndarray) -> np.ndarray:
+        return self.rows.times(self.root * c)
+
+    def penalty(self, c: np.ndarray, f: np.ndarray) -> float:
+        return 0.5 * float(c @ c)
+
+    def step(self, c: np.ndarray, density: Density, W: np.ndarray) -> Step:
+        gradient = self.root * self.rows.transposed(density.slope) - c
+        step = cho_solve((self.factor(W), True), gradient, check_finite=False)
+        return Step(step, self.function(step), float(gradient @ step))
+
+    def factor(self, W: np.ndarray) -> np.ndarray:
+        """Lower factor of ``I + V^{1/2} Phi'W Phi V^{1/2}``; that of a constant W is kept."""
+        constant = self.rows.constant_information and np.ptp(W) == 0.0
+        if constant and self._constant is not None and self._constant[0] == W[0]:
+            return self._constant[1]
+        factor = _factor(self.rows.gram(W), self.root, 1.0)
+        if constant:
+            self._constant = (float(W[0]), factor)
+        return factor
+
+
 def _find_mode(
     rows: BasisRegression, root: np.ndarray, parameters: np.ndarray, start: np.ndarray | None
 ) -> BasisMode:
-    """Newton's method in whitened weights, halving steps that do not climb."""
-    white, f = np.zeros(len(root)), np.zeros(rows.n_rows)
-    density = rows.responses.density(f, parameters)
-    value = density.value
-    if start is not None:
-        white_start, f_start = start / root, rows.times(start)
-        there = rows.responses.density(f_start, parameters)
-        value_there = there.value - 0.5 * float(white_start @ white_start)
-        if value_there > value:  # not where counts of exp(f) overflow
-            white, f, density, value = white_start, f_start, there, value_there
-    converged, factor = False, None
-    for _ in range(_MAX_NEWTON):
-        if factor is None or not rows.constant_information:
-            factor = _factor(rows.gram(density.information), root, 1.0)
-        gradient = root * rows.transposed(density.slope) - white
-        step = cho_solve((factor, True), gradient, check_finite=False)
-        if float(gradient @ step) <= _TOLERANCE * max(1.0, abs(value)):
-            converged = True
-            break
-        f_step, size = rows.times(root * step), 1.0
-        for _ in range(_HALVINGS):
-            new = rows.responses.density(f + size * f_step, parameters)
-            new_white = white + size * step
-            new_value = new.value - 0.5 * float(new_white @ new_white)
-            if new_value >= value:
-                break
-            size /= 2.0
-        else:
-            converged = float(gradient @ step) <= 1e-6 * max(1.0, abs(value))
-            break
-        white, f, density, value = new_white, f + size * f_step, new, new_value
-    assert factor is not None
-    return BasisMode(root * white, factor, root, f, density, converged)
+    """Newton's method in whitened weights."""
+    weights = _Weights(rows, root)
+    white = None if start is None else start / root
+    cheap = _CHEAP if rows.constant_information else 0
+    found = climb(weights, rows.responses, parameters, len(root), white, cheap)
+    factor = weights.factor(found.density.information)
+    return BasisMode(root * found.coordinates, factor, root, found.f, found.density, found.converged)
 
 
 def _factor(G: np.ndarray, root: np.ndarray, scale: float) -> np.ndarray:

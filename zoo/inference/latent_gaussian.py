@@ -37,12 +37,10 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from zoo.inference.function_conditional import JITTER
+from zoo.inference.newton import Step, climb
 from zoo.inference.responses import Density, NormalResponses, Responses
 
 __all__ = ["Dense", "Evidence", "LowRank", "Mode", "evidence", "find_mode"]
-
-_MAX_NEWTON, _HALVINGS = 100, 30
-_TOLERANCE = 1e-8
 
 
 class _Solver(Protocol):
@@ -70,17 +68,21 @@ class Dense:
         """The product K b."""
         return self.K @ b
 
+    def squared_norm(self, mode: Mode) -> float:
+        """The square ``f' K^-1 f``."""
+        return float(mode.a @ mode.f)
+
     def with_information(self, W: np.ndarray) -> _DenseSolver:
         """What follows from the information W (n,), 0 or above."""
         return _DenseSolver(self.K, W)
 
     @staticmethod
-    def slopes(solver: Any, a: np.ndarray, u: np.ndarray | None) -> dict[str, np.ndarray]:
+    def slopes(mode: Mode, u: np.ndarray | None) -> dict[str, np.ndarray]:
         """S, the derivative in K."""
-        S = np.outer(0.5 * a if u is None else 0.5 * a + u, a)
+        S = np.outer(0.5 * mode.a if u is None else 0.5 * mode.a + u, mode.a)
         if u is not None:
             S = 0.5 * (S + S.T)
-        S -= 0.5 * solver.R_matrix
+        S -= 0.5 * mode.solver.R_matrix
         return {"K": S}
 
 
@@ -155,11 +157,26 @@ class LowRank:
         """What follows from the information W (n,), 0 or above."""
         return _LowRankSolver(self.V, self.own, W)
 
+    def whitened(self, mode: Mode) -> np.ndarray:
+        r"""The function at the inducing points at the mode, times :math:`L^{-1}` (m,).
+
+        It is V a; but where rows say much, a holds residuals over their small variance, which cancel in that product.
+        At the mode :math:`(K + W^{-1}) a = f + W^{-1} \nabla \log p`, and :math:`V R = M^{-1} V D`.
+        """
+        known = mode.density.information * mode.f + mode.density.slope
+        sums = self.V @ (known / (1.0 + self.own * mode.density.information))
+        return np.asarray(cho_solve((mode.solver.factor, True), sums, check_finite=False))
+
+    def squared_norm(self, mode: Mode) -> float:
+        """The square ``f' K^-1 f``, as a sum of squares: wrong digits make the evidence smaller, and never larger."""
+        white = self.whitened(mode)
+        return float(white @ white + self.own @ mode.a**2)
+
     def slopes(
-        self, solver: Any, a: np.ndarray, u: np.ndarray | None, extra: np.ndarray | float = 0.0
+        self, mode: Mode, u: np.ndarray | None, extra: np.ndarray | float = 0.0
     ) -> dict[str, np.ndarray]:
         """Derivatives in ``Kuu``, ``Kuf`` and ``diagonal``; ``extra`` is that in the variance that Q loses."""
-        Va = self.V @ a
+        a, solver, Va = mode.a, mode.solver, self.whitened(mode)
         VS = np.outer(0.5 * Va, a) - 0.5 * solver.VR()
         diagonal = 0.5 * a * a - 0.5 * solver.R_diagonal()
         if u is not None:
@@ -221,10 +238,29 @@ class Mode(NamedTuple):
     converged: bool
 
 
+class _Function:
+    """F in the coordinates ``a = K^-1 f``."""
+
+    def __init__(self, K: Dense | LowRank):
+        self.K = K
+
+    def function(self, c: np.ndarray) -> np.ndarray:
+        return self.K.times(c)
+
+    def penalty(self, c: np.ndarray, f: np.ndarray) -> float:
+        return 0.5 * float(c @ f)
+
+    def step(self, c: np.ndarray, density: Density, W: np.ndarray) -> Step:
+        left = density.slope - c  # 0 at the mode, so that rounding in the step vanishes there too
+        step = left - self.K.with_information(W).R(self.K.times(left))
+        f_step = self.K.times(step)
+        return Step(step, f_step, float(left @ f_step))
+
+
 def find_mode(
     K: Dense | LowRank, responses: Responses, parameters: np.ndarray, start: np.ndarray | None = None
 ) -> Mode:
-    r"""Newton's method (Rasmussen & Williams 2006, algorithm 3.1), halving steps that do not climb.
+    r"""Newton's method (:mod:`zoo.inference.newton`) in ``a = K^-1 f`` (Rasmussen & Williams 2006, algorithm 3.1).
 
     A step of a is :math:`(I - R K)(\nabla \log p(y|f) - a)`: the new a itself would be a difference of numbers of the
     size of W f, which has no digits where a row says much. For normal responses one step from 0 is all, ``a = R y``.
@@ -232,43 +268,21 @@ def find_mode(
     Parameters
     ----------
     start : (n,) array, optional
-        ``a = K^{-1} f`` to start from, where that is better than 0.
+        ``a`` to start from, where that is better than 0.
     """
     if isinstance(responses, NormalResponses):
         solver = K.with_information(responses.information(parameters))
         a = solver.R(responses.y)
-        f, density = responses.at_mode(a, parameters)
+        f, density = responses.at_mode(a, K.times(a), parameters)
         return Mode(f, a, density, solver, True)
-    a = f = np.zeros(responses.size)
-    density = responses.density(f, parameters)
-    value = density.value
-    if start is not None:
-        f_start = K.times(start)
-        there = responses.density(f_start, parameters)
-        value_there = there.value - 0.5 * float(start @ f_start)
-        if value_there > value:  # not where counts of exp(f) overflow
-            a, f, density, value = start, f_start, there, value_there
-    converged = False
-    for _ in range(_MAX_NEWTON):
-        solver = K.with_information(density.information)
-        left = density.slope - a  # 0 at the mode, so that rounding in the step vanishes there too
-        step, size = left - solver.R(K.times(left)), 1.0
-        f_step = K.times(step)
-        for _ in range(_HALVINGS):
-            new_a, new_f = a + size * step, f + size * f_step
-            new = responses.density(new_f, parameters)
-            new_value = new.value - 0.5 * float(new_a @ new_f)
-            if new_value >= value - _TOLERANCE * abs(value):
-                break
-            size /= 2.0
-        else:
-            break
-        a, f, density, value = new_a, new_f, new, new_value
-        # At the mode a is the slope.
-        if np.max(np.abs(a - density.slope)) <= _TOLERANCE * max(1.0, float(np.max(np.abs(density.slope)))):
-            converged = True
-            break
-    return Mode(f, a, density, K.with_information(density.information), converged)
+    found = climb(_Function(K), responses, parameters, responses.size, start)
+    return Mode(
+        found.f,
+        found.coordinates,
+        found.density,
+        K.with_information(found.density.information),
+        found.converged,
+    )
 
 
 # ---------------------------------------------------------------- the evidence
@@ -292,9 +306,9 @@ def evidence(
     noise: half the information times the variance lost is taken off.
     """
     mode = find_mode(K, responses, parameters, start)
-    a, f, density, solver = mode.a, mode.f, mode.density, mode.solver
+    f, density, solver = mode.f, mode.density, mode.solver
     W = density.information
-    value = density.value - 0.5 * float(a @ f) - 0.5 * solver.log_det
+    value = density.value - 0.5 * K.squared_norm(mode) - 0.5 * solver.log_det
     moving = bool(np.any(density.information_slope))
     variance = solver.variance()
     u = s = None
@@ -304,10 +318,10 @@ def evidence(
     bound = isinstance(K, LowRank) and not K.residual
     if isinstance(K, LowRank):
         lost = -0.5 * W if bound else np.zeros(len(W))
-        slopes = K.slopes(solver, a, u, lost)
+        slopes = K.slopes(mode, u, lost)
         value += float(lost @ K.lost)
     else:
-        slopes = K.slopes(solver, a, u)
+        slopes = K.slopes(mode, u)
     inner = []
     for explicit, slope, information in responses.parameter_slopes(f, parameters):
         total = explicit - 0.5 * float(variance @ information)

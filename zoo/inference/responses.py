@@ -10,12 +10,16 @@ __all__ = ["Density", "NormalResponses", "Responses"]
 
 
 class Density(NamedTuple):
-    """The log density of the responses at f: its sum, and of each row (n,) slope, information W and slope of W."""
+    """The log density of the responses at f: its sum, and of each row (n,) slope, information W and slope of W.
+
+    ``curvature`` is minus the second derivative, or 0 where that is negative.
+    """
 
     value: float
     slope: np.ndarray
     information: np.ndarray
     information_slope: np.ndarray
+    curvature: np.ndarray
 
 
 class Responses(Protocol):
@@ -62,7 +66,10 @@ class NormalResponses:
 
     def log_noise(self, parameters: np.ndarray) -> float:
         """Logarithm of the standard deviation."""
-        return float(np.log(self.fixed["noise"])) if self.fixed else float(parameters[0])
+        if self.fixed:
+            return float(np.log(self.fixed["noise"]))
+        (log_noise,) = parameters
+        return float(log_noise)
 
     def information(self, parameters: np.ndarray) -> np.ndarray:
         """One over the variance of every row (n,)."""
@@ -73,13 +80,18 @@ class NormalResponses:
         residual = self.y - f
         return self._density(residual, residual * self.information(parameters), parameters)
 
-    def at_mode(self, a: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, Density]:
-        """F (n,) and the density at the mode, of ``a = (K + noise^2 I)^{-1} y``, which is the slope there.
+    def at_mode(self, a: np.ndarray, f: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, Density]:
+        """F (n,) and the density at the mode, of ``a = (K + noise^2 I)^{-1} y``, the slope there, and ``f = K a``.
 
-        The residual is ``noise^2 a``: y less f would leave it no digits where the noise is small.
+        The smaller of f and the residual ``noise^2 a`` is taken as it is, and the other one is what y leaves: the
+        difference of two large numbers would have no digits.
         """
         residual = np.exp(2.0 * self.log_noise(parameters)) * a
-        return self.y - residual, self._density(residual, a, parameters)
+        if np.linalg.norm(residual) < np.linalg.norm(f):
+            f = self.y - residual
+        else:
+            residual = self.y - f
+        return f, self._density(residual, a, parameters)
 
     def parameter_slopes(
         self, f: np.ndarray, parameters: np.ndarray
@@ -93,4 +105,5 @@ class NormalResponses:
     def _density(self, residual: np.ndarray, slope: np.ndarray, parameters: np.ndarray) -> Density:
         constant = self.size * (self.log_noise(parameters) + 0.5 * np.log(2.0 * np.pi))
         value = -0.5 * float(residual @ slope) - constant
-        return Density(value, slope, self.information(parameters), np.zeros(self.size))
+        information = self.information(parameters)
+        return Density(value, slope, information, np.zeros(self.size), information)

@@ -52,8 +52,8 @@ class DifferentiatedResponses:
 
     def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
         """See :class:`zoo.inference.responses.Responses`."""
-        value, slope, information, information_slope = self._density(f, *parameters)
-        return Density(float(value), slope, information, information_slope)
+        value, *rows = self._density(f, *parameters)
+        return Density(float(value), *rows)
 
     def parameter_slopes(
         self, f: np.ndarray, parameters: np.ndarray
@@ -77,11 +77,12 @@ class DifferentiatedResponses:
         rows = pm.logp(term, model.rvs_to_values[model["y"]])
         total = pt.sum(rows)
         slope = _gradient(total, f)
+        second = _gradient(pt.sum(slope), f)
         information = self._likelihood.information(f, **values)
-        if information is None:
-            information = -_gradient(pt.sum(slope), f)
-        information = information + pt.zeros_like(f)
-        outputs = [total, slope, information, _gradient(pt.sum(information), f)]
+        information = (-second if information is None else information) + pt.zeros_like(f)
+        outputs = [
+            total, slope, information, _gradient(pt.sum(information), f), pt.maximum(-second, 0.0) + pt.zeros_like(f),
+        ]  # fmt: skip
         inner = [
             part
             for log in logs

@@ -104,6 +104,11 @@ def fit_point(
         # Exactly what a loaded fit makes of the values that are recorded.
         space.forget()
         state = space.state(space.coordinates.pack(learned))
+        if not state.converged:
+            logging.getLogger("zoo").warning(
+                "Newton's method did not find the mode of the functions: the posterior is wrong. Responses that are "
+                'far out in their noise do this; fit with method "nuts".'
+            )
         draws = space.draws(state, np.random.default_rng(run.random_seed), run.chains * run.draws)
     shape = (run.chains, run.draws)
     values = {**{k: np.asarray(v) for k, v in factory.fixed_parameters().items()}, **learned}
@@ -146,12 +151,17 @@ def _maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> 
             # What was learned of the curvature there makes the steps of the second search.
             metric, starts = np.asarray(first.hess_inv.todense()), [np.asarray(first.x)]
         found = search.run(starts, low, high, metric=metric)
-    if progress and found.status == 1:
+    if search.best is None:
+        raise np.linalg.LinAlgError("The evidence is not finite anywhere on the way.")
+    if progress and not found.success:
         logging.getLogger("zoo").warning(
-            "The search for the evidence stopped after max_iter=%d steps, before its end. Give a larger max_iter.",
+            "The search for the evidence stopped after max_iter=%d steps, before its end. Give a larger max_iter."
+            if found.status == 1
+            else "The search for the evidence stopped before its end (max_iter=%d): rounding hides where it climbs. "
+            "Learn the noise, or give a larger one.",
             max_iter,
         )
-    return np.clip(search.best, low, high), found.status != 1
+    return np.clip(search.best, low, high), bool(found.success)
 
 
 class _Search:
@@ -159,6 +169,7 @@ class _Search:
 
     def __init__(self, space: Any, bar: Any, max_iter: int, tol: float):
         self.space, self.bar, self.max_iter, self.tol = space, bar, max_iter, tol
+        self.best: np.ndarray | None = None
         self.scale = 1.0 / space.rows.n_rows  # so that the first step is no leap
         self._count = iter(range(1, max_iter + 1))
 

@@ -198,10 +198,10 @@ class WeightSpace(_Space):
         logs = np.asarray(self._variances[0](z))
         if isinstance(self.responses, NormalResponses):
             log_noise = self.responses.log_noise(z[self._positions])
+            gram, regression = self.gram, self._regression
             if coarse:
-                found = gaussian_evidence(self._coarse_gram, logs[self.coarse], log_noise)
-            else:
-                found = gaussian_evidence(self.gram, logs, log_noise)
+                gram, regression, logs = self._coarse_gram, self._coarse_regression, logs[self.coarse]
+            found = gaussian_evidence(gram, logs, log_noise, lambda w: self.y - regression.times(w))
             return found if self.responses.learned else found._replace(parameter_slopes=np.zeros(0))
         index = self.coarse if coarse else np.arange(len(logs))
         assert index is not None
@@ -403,7 +403,7 @@ class InducingSpace(_Covariances):
     def moments(self, state: State, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of f at rows."""
         K, mode = state.known
-        new, white = inputs_of(rows), K.V @ mode.a
+        new, white = inputs_of(rows), K.whitened(mode)
         mean, variance = np.empty(len(new)), self.diagonal(state.z, new)
         for block in _blocks(len(new), len(self.inducing)):
             V = solve_triangular(
@@ -419,4 +419,4 @@ class InducingSpace(_Covariances):
         K, mode = state.known
         white = rng.standard_normal((len(self.inducing), n))
         spread = solve_triangular(mode.solver.factor, white, lower=True, trans=1, check_finite=False)
-        return np.asarray((K.V @ mode.a)[None] + spread.T)
+        return np.asarray(K.whitened(mode)[None] + spread.T)

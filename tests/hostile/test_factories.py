@@ -30,6 +30,7 @@ FACTORY_CASES = {name: get_factory(name)() for name in FACTORIES} | {
     "NIWLinearStudentT": zoo.NIWLinear(response="student_t", noise="task"),
     "VaryingCoefficientLabels": zoo.VaryingCoefficientGP(response="bernoulli_logit"),
     "VaryingCoefficientCounts": zoo.VaryingCoefficientGP(response="poisson"),
+    "VaryingCoefficientOutliers": zoo.VaryingCoefficientGP(response="student_t"),
     "LocalLogistic": zoo.KernelLocalSmoothing(response="bernoulli_logit"),
 }
 METHODS = [
@@ -44,7 +45,7 @@ SHARE = {name: ceil(CASES / _PAIRS[type(FACTORY_CASES[name])]) for name, _ in ME
 # What compiles, and fits, in a moment: these are in the default run.
 FAST = {"IndependentTasks", "PooledTasks", "IndependentTasksLogistic", "PooledTasksLogistic"}
 # Compiled anew for every shape of the data, up to ten seconds a case: these are in the scheduled run alone.
-SLOW = {"VaryingCoefficientCounts"}
+SLOW = {"VaryingCoefficientCounts", "VaryingCoefficientOutliers"}
 # Shrinking fits a model hundreds of times: a case is small as it is.
 SETTINGS = settings(
     max_examples=CASES,

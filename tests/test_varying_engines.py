@@ -207,6 +207,24 @@ def test_a_mode_with_responses_far_out(engine, degrees, noise):
     assert found.value == pytest.approx(expected, abs=1e-6)
 
 
+def test_sums_over_rows_are_made_once_for_responses_far_out(monkeypatch):
+    """Newton's steps sum over the rows for each factor, far longer than the slopes that L-BFGS takes to the mode."""
+    rng = np.random.default_rng(11)
+    features = rng.standard_normal((400, 12))
+    y = features @ rng.standard_normal(12) + 0.1 * rng.standard_t(2.0, 400)
+    y[::50] += 20.0
+    responses = DifferentiatedResponses(StudentT(), y, {"noise": 0.1, "degrees": 2.0})
+    sums, made = BasisRegression._sums, []
+    monkeypatch.setattr(BasisRegression, "_sums", lambda rows, root: made.append(1) or sums(rows, root))
+    regression = BasisRegression(lambda rows: features[rows], 400, 12, responses)
+    found = basis_evidence(regression, np.zeros(12), np.zeros(0))
+    _, slope, _ = student_rows(y, features @ found.mode.w, 0.1, 2.0)
+    assert found.mode.converged
+    assert len(made) == 1
+    scale = np.sqrt(400) / 0.1  # of the slope: 400 terms of the size of one over the noise
+    np.testing.assert_allclose(features.T @ slope, found.mode.w, rtol=0.0, atol=1e-6 * scale)
+
+
 def test_dense_evidence_is_the_normal_density():
     law = LAWS["normal"]
     expected = stats.multivariate_normal(cov=K + 0.16 * np.eye(N)).logpdf(law.y)

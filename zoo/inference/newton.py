@@ -129,9 +129,9 @@ def approach(
 
     Parameters
     ----------
-    factor : (size, size) array
+    factor : (p, p) array
         Lower Cholesky factor of the precision of the coordinates, with the expected information for curvature.
-    start : (size,) array
+    start : (p,) array
         Coordinates to start from.
     """
 

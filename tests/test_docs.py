@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import invwishart, matrix_normal
 
+from tests.statistical.mutants import MUTANTS
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "index.md",
@@ -175,6 +177,17 @@ def test_densities_of_the_max_margin_page():
         swap.append((joint(H, R / c, c * omega) + jacobian, density))
     for pairs in (by_task, by_feature, swap):
         agree(pairs)
+
+
+# ---------------------------------------------------------------- the page of verification
+
+
+def test_verification_lists_every_planted_mistake():
+    text = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| mutant \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table is not None
+    listed = re.findall(r"^\| (\w+) \|", table[1], re.MULTILINE)
+    assert sorted(listed) == sorted(mutant.name for mutant in MUTANTS)
 
 
 # ---------------------------------------------------------------- the architecture page

@@ -234,6 +234,7 @@ _LAYERS = (
     ("breakdown", "datasets", "model_data"),
     ("new_rows", "predictive", "requirements", "storage"),
     ("fit",),
+    ("fit_model", "groups"),
     ("manifest",),
     ("factory",),
     ("models",),
@@ -249,6 +250,8 @@ _LAYER = {room: i for i, rooms in enumerate(_LAYERS) for room in rooms}
 # Looks ahead, made when a function is called.
 _LATE = {
     ("fit", "factory"),
+    ("fit", "fit_model"),
+    ("fit", "groups"),
     ("manifest", "zoo"),
     ("storage", "fit"),
     ("storage", "registry"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -17,6 +18,7 @@ from zoo.breakdown import breakdown_explained, require_finite
 from zoo.checks import covariance, one_of, whole_number
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
+from zoo.fit_model import FactoryModel
 from zoo.inference.chains import seed_sequence
 from zoo.inference.checkpoint import Checkpoint, open_checkpoint
 from zoo.inference.nuts import sample_nuts
@@ -87,6 +89,8 @@ class ModelFactory:
         Posterior draws for tasks that were not in the data.
     ``prepare(data, train, known)``
         The data as the model sees them, where a field sets the weights of rows or makes features of them.
+    ``prior_density(name, data, values)``
+        The log prior density of a named variable that is made of auxiliary ones, for PyMC's ``compute_log_prior``.
     ``default_method(data)``
         The method that ``fit`` takes if none is named.
 
@@ -122,6 +126,12 @@ class ModelFactory:
 
     allows_empty_tasks: ClassVar[bool] = False
     """Whether a task may be without rows: it is then warned of, and predicted from the population."""
+
+    integrates_functions: ClassVar[bool] = False
+    """Whether the model of the fitted rows has its functions integrated out: y is then no draw around f there."""
+
+    prior_order: ClassVar[tuple[str, ...]] = ()
+    """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
 
     hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "likelihood", "observation")
     """Hooks that a specialised engine is derived from: a subclass that overrides one keeps NUTS alone."""
@@ -162,6 +172,27 @@ class ModelFactory:
     def observation(self) -> Likelihood:
         """The likelihood object: checks y, predicts."""
         raise NotImplementedError(f"{type(self).__name__} must override the property `observation`.")
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Log prior density of a variable that the model makes of auxiliary ones, as a PyTensor graph.
+
+        :attr:`zoo.Fit.model` needs it for ``pm.compute_log_prior``, and for nothing else. It is the density of the
+        named variable, up to a constant, given those before it in ``prior_order``.
+
+        Parameters
+        ----------
+        name : str
+        data : MultiTaskData
+            The rows as the model sees them.
+        values : dict
+            The variables by name: the one that is asked for, and those before it.
+
+        Returns
+        -------
+        TensorVariable or None
+            None where the factory does not say it.
+        """
+        return None
 
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
@@ -273,6 +304,12 @@ class ModelFactory:
         data.require_workable_scale()
         return self.observation.encode(data)
 
+    def validate_quietly(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y of data that were fitted already: what is worth a warning was said then."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return self.validate(data)
+
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
     ) -> MultiTaskData:
@@ -308,7 +345,7 @@ class ModelFactory:
     def assemble(self, data: MultiTaskData, y: np.ndarray) -> tuple[pm.Model, Any]:
         """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
         # With model=None it is no part of a model that is on the context stack.
-        with pm.Model(coords=self.coords(data), model=None) as model:
+        with FactoryModel(coords=self.coords(data), model=None) as model:
             view = ModelData.in_model(data, y)
             priors = self.priors(view)
             if not isinstance(priors, dict):

@@ -18,6 +18,8 @@ from zoo.new_rows import read_rows
 from zoo.storage import save
 
 if TYPE_CHECKING:
+    import pymc as pm
+
     from zoo.factory import ModelFactory
 
 __all__ = ["Fit"]
@@ -77,6 +79,57 @@ class Fit:
     def posterior(self) -> xr.Dataset:
         """The posterior group as a Dataset."""
         return self.idata["posterior"].to_dataset()
+
+    @property
+    def model(self) -> pm.Model:
+        """The PyMC model of the fitted rows, whose free variables are those of the posterior.
+
+        So ``pm.sample_posterior_predictive(fit.idata, model=fit.model)``, ``pm.compute_log_likelihood`` and
+        ``pm.compute_log_prior`` read the fit, whatever the method that made it. Responses are on the model's scale,
+        as in ``fit.idata``: standardized where the data are. Rows are changed by ``pm.set_data`` where the model
+        follows them, which is refused where it does not; :meth:`to_pymc` makes a model at any rows.
+
+        A new model at every call, so that what one user sets does not reach another.
+
+        Raises
+        ------
+        ValueError
+            The fit is one estimate (methods "em" and "map"): use :meth:`to_pymc`.
+        """
+        from zoo.fit_model import model_of_fit
+
+        return model_of_fit(self)
+
+    def to_pymc(
+        self,
+        X: Any = None,
+        task: Any = None,
+        t: Any = None,
+        new_task: bool = False,
+        random_seed: Any = None,
+    ) -> tuple[pm.Model, xr.DataTree]:
+        """A PyMC model at given rows, and the draws for it.
+
+        ``pm.sample_posterior_predictive(idata, model=model)`` then draws what :meth:`predict_draws` draws, on the
+        model's scale.
+
+        Parameters
+        ----------
+        X, task, t, new_task
+            Rows, as in :meth:`predict`. Left out: those of the fit.
+        random_seed : int, optional
+            For draws that stand for an estimate, or for new tasks.
+
+        Returns
+        -------
+        model : pymc.Model
+        idata : xarray.DataTree
+            Its ``posterior`` holds what predictions need: the posterior, draws given an estimate where the method
+            gives one, and innovations of functions at new inputs.
+        """
+        from zoo.fit_model import to_pymc
+
+        return to_pymc(self, X, task, t, new_task, random_seed)
 
     def __repr__(self) -> str:
         sizes = self.idata["posterior"].sizes
@@ -335,6 +388,34 @@ class Fit:
         variable = (("chain", "draw", "obs"), values.reshape(sizes["chain"], sizes["draw"], -1))
         self.idata["log_likelihood"] = xr.Dataset({"y": variable}, coords=coords)
         return self.idata
+
+    def extend(self, *groups: str, draws: int = 500, random_seed: Any = None) -> xr.DataTree:
+        """Add groups to ``idata`` that ArviZ's functions read.
+
+        Parameters
+        ----------
+        *groups : str
+            "log_likelihood" (for ``arviz.loo``), "log_prior" (with it, for ``arviz.psense``), "posterior_predictive"
+            (for ``arviz.plot_ppc_dist``), "prior" and "prior_predictive" (for ``arviz.plot_prior_posterior``).
+        draws : int
+            How many draws from the prior.
+        random_seed : int, optional
+
+        Returns
+        -------
+        xarray.DataTree
+            ``idata``. Responses are on the model's scale, as in ``observed_data``.
+
+        Raises
+        ------
+        ValueError
+            A group is unknown.
+        NotImplementedError
+            The model does not say the prior density of a variable.
+        """
+        from zoo.groups import extend
+
+        return extend(self, groups, draws, random_seed)
 
     def coefficients(
         self, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save", "to_datatree"]
 
 SCHEMA_VERSION = 1
+_DATA_INTEGER = np.int32
 _ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
 _GROUPS = ("posterior", "observed_data", "constant_data")
 
@@ -50,9 +51,10 @@ def to_datatree(
     if not isinstance(stats, xr.Dataset):
         stats = _dataset(stats, {name: () for name in stats}, {})
     shared = data.shares_inputs
-    constant = {**_inputs_to_variables(data), "task_index": ("obs", data.task)}
+    # Integers as PyMC's data variables hold them, which compares them type by type.
+    constant = {**_inputs_to_variables(data), "task_index": ("obs", data.task.astype(_DATA_INTEGER))}
     if shared:
-        constant["row"] = ("obs", data.row)
+        constant["row"] = ("obs", data.row.astype(_DATA_INTEGER))
     if data.t is not None:
         constant["t"] = (("obs", "t_column"), data.t)
         constant["t_column"] = ("t_column", list(data.t_names or ()))

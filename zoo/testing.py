@@ -252,6 +252,23 @@ class FactoryTestCase:
             unnamed = fit.predict(X, t=t, new_task=True, random_seed=1)
             assert np.array_equal(predicted["mean"], unnamed["mean"])
 
+    def test_pymc_reads_the_fit(self) -> None:
+        """PyMC's ``sample_posterior_predictive`` finds every free variable among the draws."""
+        fit = self.fit()
+        model, idata = fit.to_pymc(random_seed=1) if fit.is_point else (fit.model, fit.idata)
+        assert {v.name for v in model.free_RVs} <= set(idata["posterior"].data_vars)
+        drawn = pm.sample_posterior_predictive(
+            idata,
+            model=model,
+            var_names=["y"],
+            random_seed=1,
+            progressbar=False,
+            compile_kwargs={"mode": _QUICK},
+        )
+        y = drawn["posterior_predictive"]["y"]
+        assert y.dims == ("chain", "draw", "obs")
+        assert np.all(np.isfinite(y))
+
     # ---------------------------------------------------------------- subclasses
 
     def test_subclass_keeps_nuts(self) -> None:

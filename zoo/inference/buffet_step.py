@@ -92,7 +92,7 @@ def _require_conditional(model: pm.Model, Z: Any, white: Any) -> None:
     """Raise unless Z is free, under the finite buffet prior, and enters through the law of ``white`` alone."""
     if Z not in model.free_RVs or getattr(Z.owner.op, "name", None) != "indian_buffet":
         raise ValueError(f"{Z.name!r} is no free IndianBuffet variable. Give another step method for it.")
-    for variable in [*model.basic_RVs, *model.potentials]:
+    for variable in [*model.free_RVs, *model.observed_RVs, *model.potentials]:
         if variable is not Z and variable is not white and Z in ancestors([variable], blockers=[white]):
             raise ValueError(
                 f"{Z.name!r} enters {variable.name!r} other than through {white.name!r}, so the Gibbs step for "

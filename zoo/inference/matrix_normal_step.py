@@ -152,7 +152,7 @@ def _require_block(step: MatrixNormalGibbs, model: pm.Model, reference: pm.Model
         raise ValueError(
             "the model's 'y' has another likelihood than the Gibbs step was derived for. Leave the step out."
         )
-    for variable in [*model.basic_RVs, *model.potentials]:
+    for variable in [*model.free_RVs, *model.observed_RVs, *model.potentials]:
         if variable is not y and variable not in block and set(block) & set(ancestors([variable])):
             raise ValueError(
                 f"{variable.name!r} depends on the coefficients or covariances, of which the Gibbs step sees "

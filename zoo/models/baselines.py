@@ -18,6 +18,7 @@ from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
+from zoo.models.prior_density import deviation_density, standard_normal_density
 
 __all__ = ["IndependentTasks", "PooledTasks"]
 
@@ -29,6 +30,7 @@ class _Regression(ModelFactory):
     paper: ClassVar[str] = "yardstick"
     constraints: ClassVar[dict[str, str]] = {"noise": "> 0"}
     by_task: ClassVar[bool]
+    prior_order: ClassVar[tuple[str, ...]] = ("noise", "coefficients")
 
     response: str = "normal"
     prior_scale: float = 1.0
@@ -52,6 +54,13 @@ class _Regression(ModelFactory):
             scale = tau * pm.Deterministic("noise", variance**0.5, dims=task)
         white = pm.Normal("_coefficients", dims=("feature", *task))
         return {"coefficients": pm.Deterministic("coefficients", white * scale, dims=("feature", *task))}
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Densities of the noise, and of the coefficients given it."""
+        if name == "noise":
+            return deviation_density(values[name], NOISE_SHAPE, NOISE_RATE)
+        scale = values["shrinkage"] * (values["noise"] if self.response == "normal" else 1.0)
+        return standard_normal_density(values[name], scale) if name == "coefficients" else None
 
     def _methods(self) -> list[Method]:
         best = (

@@ -127,6 +127,9 @@ class MaxMargin(MaxMarginBase):
         result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng)}
         return result if self.C != "learned" else {**result, "C": posterior["C"].to_numpy()}
 
+    # Derived for the hook `priors` of this class: a subclass is held against it.
+    prior_density = MaxMarginBase.prior_density
+
     # ---------------------------------------------------------------- engines
 
     def _methods(self) -> list[Method]:

@@ -20,6 +20,7 @@ from zoo.inference.matrix_normal import CovariancePrior, MatrixNormalKernel
 from zoo.likelihoods.base import Likelihood, encode_labels
 from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
 from zoo.likelihoods.hinge import Hinge
+from zoo.models.prior_density import coefficients_density, covariance_density, scale_density
 
 __all__ = ["MaxMarginBase", "run_kernel"]
 
@@ -31,6 +32,7 @@ class MaxMarginBase(ModelFactory):
     """Fields, likelihood and task covariance; see the subclasses."""
 
     paper: ClassVar[str] = "li2014"
+    prior_order: ClassVar[tuple[str, ...]] = ("covariance_scale", "feature_cov", "task_cov", "coefficients")
 
     loss: str = "hinge"
     C: float | str = 1.0
@@ -201,6 +203,25 @@ class MaxMarginBase(ModelFactory):
         """The prior of a learned C."""
         if isinstance(self.C, str):
             pm.LogNormal("C", 0.0, 1.0)
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Densities of the covariances and of the coefficients given them."""
+        D, T = data.n_features, data.n_tasks
+        scale = values.get("covariance_scale", 1.0)
+        if name == "covariance_scale":
+            return scale_density(scale, D, T)
+        if name == "feature_cov":
+            return covariance_density(values[name], self._prior("feature", D), scale)
+        if name == "task_cov":
+            return covariance_density(values[name], self._prior("task", T), 1.0 / scale)
+        if name == "coefficients":
+            columns = values["task_cov"] if "task_cov" in values else self._given("task", T)
+            return coefficients_density(values[name], self._row_cov(data, values), columns)
+        return None
+
+    def _row_cov(self, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Covariance of features, as a graph of named variables."""
+        return values["feature_cov"] if "feature_cov" in values else self._given("feature", data.n_features)
 
     def _new_coefficients(
         self, eta: np.ndarray, omega: np.ndarray, size: int, rng: np.random.Generator

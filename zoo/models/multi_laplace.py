@@ -37,6 +37,7 @@ from zoo.models.ard_gp import (
     kernel_rows,
 )
 from zoo.models.new_tasks import joined, new_rows
+from zoo.models.prior_density import multi_laplace_densities
 from zoo.models.relevance import relevance_table
 from zoo.storage import to_datatree
 
@@ -114,6 +115,8 @@ class MultiLaplaceGP(ModelFactory):
     paper: ClassVar[str] = "srijith2014"
     constraints: ClassVar[dict[str, str]] = {"noise": "> 0", "kappa": ">= 0"}
     hooks: ClassVar[tuple[str, ...]] = (*ModelFactory.hooks, "mean_function")
+    integrates_functions: ClassVar[bool] = True
+    prior_order: ClassVar[tuple[str, ...]] = ("kappa", "feature_scale", "noise")
 
     kernel: Any = "squared_exponential"
     C: float | str = 1.0
@@ -226,6 +229,19 @@ class MultiLaplaceGP(ModelFactory):
         if self.mean == "linear":
             result["mean_coefficients"] = pm.Normal("mean_coefficients", dims="feature")
         return result
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Densities of the ARD parameters, of their scales given them, and of the noise."""
+        if name == "noise":
+            B = values.get("B", self.B)
+            square = values[name] ** 2 - self.noise_floor**2
+            return pt.sum(pt.log(B) - B * square + pt.log(values[name]))
+        if self.prior != "multi_laplace" or self.ard != "group" or name not in ("kappa", "feature_scale"):
+            return None
+        own, given = multi_laplace_densities(
+            values["kappa"], values.get("feature_scale"), values.get("C", self.C)
+        )
+        return own if name == "kappa" else given
 
     def _ard_prior(self, C: Any, D: int, task: tuple[str, ...]) -> Any:
         if self.prior == "horseshoe":

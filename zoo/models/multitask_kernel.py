@@ -35,6 +35,7 @@ from zoo.models import online
 from zoo.models.kernel_hyper import Coordinates, Hyper
 from zoo.models.kernel_rows import KernelRows, conditional_function, kernel_rows
 from zoo.models.kernel_spaces import matrix_root, space_of, weight_graph
+from zoo.models.prior_density import coefficients_density
 
 __all__ = ["MultiTaskKernelMachine"]
 
@@ -335,6 +336,15 @@ class MultiTaskKernelMachine(ModelFactory):
         weights = white + pt.dot(shared, W.T)
         coefficients = weights if R is None else pt.dot(R, weights)
         return {"coefficients": pm.Deterministic("coefficients", coefficients, dims=("feature", "task"))}
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Density of the coefficients under the word's kernel; other kernels may be singular."""
+        if name != "coefficients" or not isinstance(self.kernel, str):
+            return None
+        numbers = {**self.fixed_parameters(), **values}
+        form = self.linear_form(self.covariance_function(numbers, data), data)
+        Q = pt.eye(data.n_features) if form.Q is None else form.Q
+        return coefficients_density(values[name], Q, numbers["amplitude"] ** 2 * form.task_matrix)
 
     def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
         """Function value of every row; at new rows of other kernels than linear, given those at the rows of the fit."""

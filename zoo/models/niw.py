@@ -109,6 +109,10 @@ class NIWLinear(NIWBase):
             return super()._methods()
         return ModelFactory._methods(self)
 
+    @property
+    def _has_inverse_wishart(self) -> bool:
+        return self.covariance_prior == "inverse_wishart"
+
     def learned_kernel(self, fit: Fit, combine: bool = True) -> LearnedKernel:
         """``x' C x'`` with the posterior mean of C; combined, EM's C is shrunk towards the prior's scale (eq 19)."""
         draws = fit.posterior

@@ -23,6 +23,7 @@ from zoo.inference.em import (
     conditional_means,
     expectation_maximisation,
 )
+from zoo.inference.matrix_normal import CovariancePrior
 from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.progress import ClimbProgress
 from zoo.likelihoods.base import Likelihood
@@ -31,6 +32,7 @@ from zoo.likelihoods.logistic import Logistic
 from zoo.likelihoods.student_t import StudentT
 from zoo.model_data import ModelData
 from zoo.models.new_tasks import joined, new_rows
+from zoo.models.prior_density import coefficients_density, covariance_density, deviation_density
 from zoo.storage import to_datatree
 
 __all__ = ["NIWBase", "Population"]
@@ -154,6 +156,36 @@ class NIWBase(ModelFactory):
             # Juarez & Steel (2010): little mass at Cauchy tails, much between heavy and normal ones.
             result["degrees"] = pm.Gamma("degrees", 2.0, 0.1)
         return result
+
+    @property
+    def prior_order(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Covariance, mean, coefficients, noise."""
+        values, mean, cov = self.names
+        return cov, mean, values, "noise"
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Densities of the population in whitened features, of the coefficients given it, and of the noise."""
+        if name == "noise" and self.noise_prior is not None:
+            return deviation_density(values[name], *self.noise_prior)
+        if not self._has_inverse_wishart:
+            return None
+        back = self.population(data).back
+        coefficients, mean, cov = self.names
+        if name not in self.names:
+            return None
+        white_cov = back @ values[cov] @ back.T
+        if name == cov:
+            return covariance_density(white_cov, CovariancePrior(nu=self.delta + len(back) - 1.0))
+        white_mean = pt.dot(back, values[mean])[:, None]
+        if name == mean:
+            return coefficients_density(white_mean, white_cov / self.pi, np.eye(1))
+        white = pt.dot(back, values[coefficients])
+        return coefficients_density(white, white_cov, np.eye(data.n_tasks), white_mean)
+
+    @property
+    def _has_inverse_wishart(self) -> bool:
+        """Whether the covariance of the population has this prior."""
+        return True
 
     def _noise(self, dims: tuple[str, ...]) -> Any:
         """Noise standard deviation."""

@@ -28,6 +28,7 @@ from zoo.models import varying_fit as engine
 from zoo.models.kernel_hyper import Coordinates, Hyper
 from zoo.models.kernel_rows import conditional_function
 from zoo.models.kernel_spaces import matrix_root
+from zoo.models.prior_density import standard_normal_density
 from zoo.models.varying_component import AMPLITUDES, KERNELS, VaryingComponent, as_component
 from zoo.models.varying_kernel import InstanceKernel, VaryingKernel
 from zoo.models.varying_parts import parts_of
@@ -413,6 +414,15 @@ class VaryingCoefficientGP(ModelFactory):
                 "function_values": pm.Deterministic("function_values", pt.dot(root, white), dims="point"),
             }
         return {**result, "inducing_values": pm.Normal("inducing_values", dims="inducing")}
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Density of the weights of basis functions; that of function values needs a matrix that may be singular."""
+        if name != "basis_weights":
+            return None
+        rows: Any = data
+        numbers = self.values_of(dict(values), rows.fitted)
+        sd = pt.exp(0.5 * self.kernel_of(rows.fitted).log_variances(numbers))
+        return standard_normal_density(values[name], sd)
 
     def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
         """Function value of every row; elsewhere than at the rows of the fit, a draw given what holds the functions."""

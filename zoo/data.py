@@ -36,6 +36,7 @@ from zoo.columns import (
     weights_of_entries,
 )
 from zoo.folds import folds_of_inputs, folds_of_rows
+from zoo.seeds import generator
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -477,16 +478,14 @@ class MultiTaskData:
             weight=None if self.weight is None else self.weight[index],
         )
 
-    def split(
-        self, test_size: float = 0.25, random_seed: int | np.random.Generator | None = None
-    ) -> tuple[MultiTaskData, MultiTaskData]:
+    def split(self, test_size: float = 0.25, random_seed: Any = None) -> tuple[MultiTaskData, MultiTaskData]:
         """Training and test data, the test rows drawn at random inside each task.
 
         Every task keeps at least one training row. Observations that share an input (multi-label data)
         go to the same side, so no test input is seen in training.
         """
         probability(test_size, "test_size")
-        rng = np.random.default_rng(random_seed)
+        rng = generator(random_seed)
         if self.shares_inputs:
             chosen = rng.permutation(self.n_inputs)[: round(test_size * self.n_inputs)]
             test = np.isin(self.row, chosen)
@@ -497,9 +496,7 @@ class MultiTaskData:
                 test[rng.permutation(rows)[: max(n_test, 0)]] = True
         return self.take(~test), self.take(test)
 
-    def folds(
-        self, n: int = 5, random_seed: int | np.random.Generator | None = None
-    ) -> list[tuple[MultiTaskData, MultiTaskData]]:
+    def folds(self, n: int = 5, random_seed: Any = None) -> list[tuple[MultiTaskData, MultiTaskData]]:
         """Training and held-out data of ``n``-fold cross-validation; every task keeps training rows in every fold.
 
         The rows of each task are dealt at random, so that the sizes of folds differ by at most one, in all and
@@ -525,7 +522,7 @@ class MultiTaskData:
             inputs of a task, which is named, cannot be dealt so that it keeps a training row in every fold.
         """
         n = whole_number(n, "n", 2)
-        rng = np.random.default_rng(random_seed)
+        rng = generator(random_seed)
         fold = folds_of_inputs(self, n, rng)[self.row] if self.shares_inputs else folds_of_rows(self, n, rng)
         return [(self.take(fold != k), self.take(fold == k)) for k in range(n)]
 

@@ -25,6 +25,7 @@ from zoo.inference.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood, label_values
 from zoo.manifest import describe_run
 from zoo.model_data import ModelData
+from zoo.seeds import integer_seed, random_number_source
 from zoo.storage import to_datatree
 
 __all__ = ["Method", "ModelFactory", "Run", "UnsupportedMethodError"]
@@ -216,7 +217,7 @@ class ModelFactory:
         """
         return fit.posterior
 
-    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
+    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: Any = None) -> Fit:
         """What :meth:`Fit.condition` does."""
         raise UnsupportedMethodError(
             f"{type(self).__name__} cannot take up a new task without a new fit. "
@@ -224,7 +225,7 @@ class ModelFactory:
         )
 
     def coefficients(
-        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None
     ) -> xr.Dataset:
         """What :meth:`Fit.coefficients` does."""
         raise UnsupportedMethodError(
@@ -244,14 +245,14 @@ class ModelFactory:
         """Mean and standard deviation (n,) of y at prepared rows, where they are normal and known without draws."""
         return None
 
-    def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+    def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: Any = None) -> Fit:
         """What :meth:`Fit.add_rows` does."""
         raise UnsupportedMethodError(
             f"{type(self).__name__} cannot take up new rows without a new fit. Fit all rows together."
         )
 
     def add_task(
-        self, fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None
+        self, fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: Any = None
     ) -> Fit:
         """What :meth:`Fit.add_task` does."""
         raise UnsupportedMethodError(
@@ -367,9 +368,7 @@ class ModelFactory:
 
         return requirements_table(self.build(data), self.constraints)
 
-    def simulate(
-        self, data: MultiTaskData, random_seed: int | None = None
-    ) -> tuple[MultiTaskData, xr.Dataset]:
+    def simulate(self, data: MultiTaskData, random_seed: Any = None) -> tuple[MultiTaskData, xr.Dataset]:
         """Draw parameters from the prior and a response for the rows of ``data``; return data and truth.
 
         Only the features and tasks of ``data`` are used. A pseudo-likelihood is drawn from in its normalised
@@ -379,7 +378,7 @@ class ModelFactory:
 
         from zoo.predictive import joint_draws
 
-        y, truth = joint_draws(self, data, 1, random_seed)
+        y, truth = joint_draws(self, data, 1, integer_seed(random_seed))
         return replace(data, y=y[0]), truth.isel(draw=0)
 
     # ---------------------------------------------------------------- fitting
@@ -440,7 +439,7 @@ class ModelFactory:
         draws: int = 1000,
         tune: int = 1000,
         chains: int = 4,
-        random_seed: int | None = None,
+        random_seed: Any = None,
         progress: bool = True,
         checkpoint: Any = None,
         **method_options: Any,
@@ -454,8 +453,9 @@ class ModelFactory:
             One of ``factory.methods``; default ``factory.default_method(data)``.
         draws, tune, chains : int
             Kept draws and warm-up of each chain, number of chains.
-        random_seed : int, optional
-            Same seed, same draws (specialised engines: bit for bit, whatever the number of cores).
+        random_seed : int, numpy.random.SeedSequence or Generator, or one int per chain, optional
+            Same seed, same draws (specialised engines: bit for bit, whatever the number of cores). A generator is
+            drawn from, so that a second call with it gives other draws.
         progress : bool
             Show a progress bar.
         checkpoint : path, optional
@@ -496,7 +496,8 @@ class ModelFactory:
         for option in method_options:
             one_of(option, options, f"the options of method {name!r}")
         y = self.validate(data)
-        run = Run(int(draws), int(tune), int(chains), random_seed, progress)
+        seed = random_number_source(random_seed, int(chains))
+        run = Run(int(draws), int(tune), int(chains), seed, progress)
         if progress and self.observation.labels:
             negative, positive = label_values(data.y)
             if negative == 0.0:
@@ -510,7 +511,7 @@ class ModelFactory:
             posterior, stats, *made = engine(prepared, y, run, **method_options)
             if name != "nuts":  # whose own variables a user may define where they are not finite
                 require_finite(posterior)
-        idata = to_datatree(self, data, prepared, y, posterior, stats, name, random_seed)
+        idata = to_datatree(self, data, prepared, y, posterior, stats, name, seed)
         fit = Fit(factory=self, data=data, idata=idata, method=name)
         for part in made:
             fit.cache.update(part)

@@ -15,6 +15,7 @@ from zoo.checks import probability
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood
 from zoo.new_rows import read_rows
+from zoo.seeds import generator
 from zoo.storage import save
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Fit:
         t: Any = None,
         new_task: bool = False,
         ci_prob: float = 0.9,
-        random_seed: int | None = None,
+        random_seed: Any = None,
     ) -> xr.Dataset:
         """Posterior predictive summaries of new rows, on the scale of the data that the user handed in.
 
@@ -235,7 +236,7 @@ class Fit:
         task: Any = None,
         t: Any = None,
         new_task: bool = False,
-        random_seed: int | None = None,
+        random_seed: Any = None,
     ) -> xr.Dataset:
         """Predictive draws behind :meth:`predict`: ``f`` and ``y``, dims ``chain, draw, obs``."""
         with breakdown_explained("the prediction", self.data):
@@ -254,9 +255,9 @@ class Fit:
         )
 
     def _prepare(
-        self, X: Any, task: Any, t: Any, new_task: bool, random_seed: int | None
+        self, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
     ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
-        rng = np.random.default_rng(random_seed)
+        rng = generator(random_seed)
         labels, features, t_values = read_rows(X, task, t, self.data, new_task)
         draws = self.factory.predictive_posterior(self, rng)
         posterior = {str(name): values.to_numpy() for name, values in draws.items()}
@@ -418,7 +419,7 @@ class Fit:
         return extend(self, groups, draws, random_seed)
 
     def coefficients(
-        self, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+        self, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None
     ) -> xr.Dataset:
         """Coefficients that vary over t, or over tasks, on the user's scale.
 
@@ -447,7 +448,7 @@ class Fit:
 
     # ---------------------------------------------------------------- new tasks, learned kernel
 
-    def condition(self, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
+    def condition(self, task_data: MultiTaskData, random_seed: Any = None) -> Fit:
         """The fit with new tasks of which a few labels are known, without fitting the population again.
 
         Parameters
@@ -472,7 +473,7 @@ class Fit:
         """
         return self.factory.condition(self, task_data, random_seed)
 
-    def add_rows(self, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+    def add_rows(self, rows: MultiTaskData, random_seed: Any = None) -> Fit:
         """The fit with more rows of its tasks, without fitting the others again.
 
         Parameters
@@ -495,7 +496,7 @@ class Fit:
         """
         return self.factory.add_rows(self, rows, random_seed)
 
-    def add_task(self, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None) -> Fit:
+    def add_task(self, task_data: MultiTaskData, kernel: Any = None, random_seed: Any = None) -> Fit:
         """The fit with new tasks and their rows, without fitting the others again.
 
         Unlike :meth:`condition`, the new rows count for the old tasks too.

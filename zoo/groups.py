@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.stats import compute_log_prior
 
 from zoo.checks import one_of, whole_number
+from zoo.seeds import generator
 
 if TYPE_CHECKING:
     from zoo.fit import Fit
@@ -27,7 +27,7 @@ def extend(fit: Fit, groups: tuple[str, ...], draws: int, random_seed: Any) -> x
         raise ValueError(f"groups is empty. Name at least one of {', '.join(GROUPS)}.")
     whole_number(draws, "draws")
     # Seeds of PyMC's functions are numbers.
-    seeds = np.random.default_rng(random_seed).integers(2**31, size=2)
+    seeds = generator(random_seed).integers(2**31, size=2)
     if "log_likelihood" in groups:
         fit.compute_log_likelihood()
     if "log_prior" in groups:

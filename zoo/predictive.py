@@ -109,7 +109,7 @@ class PointwiseLogLikelihood:
 
 
 def joint_draws(
-    factory: ModelFactory, data: MultiTaskData, size: int, random_seed: int | None = None
+    factory: ModelFactory, data: MultiTaskData, size: int, random_seed: Any = None
 ) -> tuple[np.ndarray, xr.Dataset]:
     """Independent draws of y (size, N) and of the variables of the model, from their joint law.
 

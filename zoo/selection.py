@@ -22,6 +22,7 @@ from zoo.data import MultiTaskData
 from zoo.diagnostics import compare
 from zoo.factory import ModelFactory
 from zoo.fit import Fit
+from zoo.seeds import sequence
 
 __all__ = ["Selection", "select"]
 
@@ -95,7 +96,7 @@ def select(
     draws: int = 200,
     tune: int = 200,
     chains: int = 1,
-    random_seed: int | None = None,
+    random_seed: Any = None,
     n_jobs: int | None = None,
     progress: bool = True,
     **method_options: Any,
@@ -180,7 +181,7 @@ def select(
     shown = [", ".join(f"{field}={value!r}" for field, value in change.items()) for change in changes]
     warm = [False] + [now is not None and now == before for before, now in pairwise(started)]
     plan = _Plan(points, shown, methods, warm, score, settings)
-    results = _run(plan, folds, np.random.SeedSequence(random_seed).spawn(len(folds)), n_jobs, progress)
+    results = _run(plan, folds, sequence(random_seed).spawn(len(folds)), n_jobs, progress)
 
     name = score if isinstance(score, str) else getattr(score, "__name__", type(score).__name__)
     by_fold = pd.DataFrame({f"fold {k}": result.scores for k, result in enumerate(results)})

@@ -14,6 +14,7 @@ from zoo.checks import finite_inputs, finite_matrix, finite_vector, names
 from zoo.data import MultiTaskData, Transform
 from zoo.digest import tree_digest
 from zoo.files import staged_file
+from zoo.seeds import described
 from zoo.untrusted import require_plain_file, require_seal, seal
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def to_datatree(
         "inference_library": "zoo",
         "inference_library_version": zoo.__version__,
         "sampling_method": method,
-        "random_seed": "None" if random_seed is None else str(random_seed),
+        "random_seed": described(random_seed),
         "jitter": factory.jitter,
     }
     names_only = {

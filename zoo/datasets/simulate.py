@@ -10,6 +10,7 @@ import numpy as np
 
 from zoo.checks import covariance, not_negative, one_of, positive, whole_number
 from zoo.data import MultiTaskData
+from zoo.seeds import generator
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +27,7 @@ def simulate_conjoint(
     rank: int = 3,
     own: float = 1.1,
     noise: float = 1.0,
-    random_seed: int | np.random.Generator | None = None,
+    random_seed: Any = None,
 ) -> tuple[MultiTaskData, xr.Dataset]:
     r"""Simulate customers who buy products or leave them; customers are tasks.
 
@@ -96,7 +97,7 @@ def simulate_conjoint(
         not_negative(value, name)
     whole_number(rank, "rank")
     positive(noise, "noise")
-    rng = np.random.default_rng(random_seed)
+    rng = generator(random_seed)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     dim = int(starts[-1])
     centred = np.eye(dim)
@@ -143,7 +144,7 @@ def simulate_joint_selection(
     variances: Sequence[float] = (1.0, 0.5, 0.1, 0.15, 0.1),
     n_per_task: int | Sequence[int] = 25,
     noise: float = 0.04,
-    random_seed: int | np.random.Generator | None = None,
+    random_seed: Any = None,
 ) -> tuple[MultiTaskData, xr.Dataset]:
     r"""Simulate linear tasks in which the same few features count (srijith2014 section 5.1).
 
@@ -196,7 +197,7 @@ def simulate_joint_selection(
     for variance in variances:
         positive(variance, "variances")
     not_negative(noise, "noise")
-    rng = np.random.default_rng(random_seed)
+    rng = generator(random_seed)
     relevant = np.arange(n_features) < len(variances)
     coefficients = np.zeros((n_features, n_tasks))
     sd = np.sqrt(np.array(variances, dtype=float))
@@ -232,7 +233,7 @@ def simulate_matrix_normal(
     feature_cov: Any = None,
     task_cov: Any = None,
     intercept: bool = False,
-    random_seed: int | np.random.Generator | None = None,
+    random_seed: Any = None,
 ) -> tuple[MultiTaskData, xr.Dataset]:
     r"""Simulate a multi-task model with matrix-normal coefficients.
 
@@ -291,7 +292,7 @@ def simulate_matrix_normal(
         "epsilon_insensitive": EpsilonInsensitive(C=C, epsilon=epsilon),
     }
     dim = n_features + bool(intercept)
-    rng = np.random.default_rng(random_seed)
+    rng = generator(random_seed)
     row_cov = _covariance(feature_cov, "feature_cov", dim, rng)
     column_cov = _covariance(task_cov, "task_cov", n_tasks, rng)
     noise = rng.standard_normal((dim, n_tasks))

@@ -30,6 +30,7 @@ from zoo.inference.chains import run_chains
 from zoo.manifest import describe_data
 from zoo.predictive import PointwiseLogLikelihood, joint_draws
 from zoo.runner import Job, run_jobs
+from zoo.seeds import generator
 
 __all__ = ["Calibration", "sbc"]
 
@@ -102,7 +103,7 @@ def sbc(
     chains: int = 1,
     thin: int | None = None,
     quantities: Quantities | None = None,
-    random_seed: int | None = None,
+    random_seed: Any = None,
     progress: bool = True,
     n_jobs: int = 1,
     folder: str | Path | None = None,
@@ -156,7 +157,7 @@ def sbc(
     name = _exact_method(factory, data, method)
     if folder is not None and random_seed is None:
         raise ValueError("folder is given without random_seed. Give a seed, so that a later call can go on.")
-    sequence = np.random.SeedSequence(random_seed)
+    sequence = np.random.SeedSequence(generator(random_seed).integers(2**32, size=4).tolist())
     first, second = sequence.spawn(2)
     y, truth = joint_draws(factory, data, replications, int(first.generate_state(1)[0]))
     _require_simulated(factory, data, y, truth)

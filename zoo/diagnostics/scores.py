@@ -121,7 +121,7 @@ def log_loss(label: Any, probability: Any) -> float:
     return float(-np.log(np.clip(came, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)).mean())
 
 
-def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: int | None = None) -> float:
+def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: Any = None) -> float:
     r"""Mean over rows of minus the log predictive density of the observed responses (NLPD; lower is better).
 
     .. math::
@@ -182,7 +182,7 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
 
 
 def compare(
-    fits: dict[str, Fit], test: MultiTaskData, ci_prob: float = 0.9, random_seed: int | None = None
+    fits: dict[str, Fit], test: MultiTaskData, ci_prob: float = 0.9, random_seed: Any = None
 ) -> pd.DataFrame:
     """Scores of several fits on the same held-out rows.
 

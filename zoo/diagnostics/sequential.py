@@ -30,6 +30,7 @@ from zoo.data import MultiTaskData
 from zoo.diagnostics.quantities import scalar_quantities, varying
 from zoo.factory import ModelFactory
 from zoo.predictive import PointwiseLogLikelihood, joint_draws, predictive_draws
+from zoo.seeds import generator
 
 __all__ = ["SequentialResult", "Stage", "kernel_test", "sequential_test"]
 
@@ -80,7 +81,7 @@ def sequential_test(
     size: int = 1000,
     stages: int = 7,
     growth: float = 2.0,
-    random_seed: int | None = None,
+    random_seed: Any = None,
 ) -> SequentialResult:
     r"""Whether two samples of many scalars come from one law, with a bound on false rejections over all stages.
 
@@ -114,7 +115,7 @@ def sequential_test(
         A scalar is in one sample alone, or not a number somewhere.
     """
     stages, n = whole_number(stages, "stages", 1), whole_number(size, "size", 2)
-    rng = np.random.default_rng(random_seed)
+    rng = generator(random_seed)
     beta = alpha / stages
     gamma = beta ** (1.0 / stages)
     looks: list[Stage] = []
@@ -153,7 +154,7 @@ def kernel_test(
     size: int = 1000,
     stages: int = 7,
     kernel: Callable[[np.ndarray], Any] | None = None,
-    random_seed: int | None = None,
+    random_seed: Any = None,
     **options: Any,
 ) -> SequentialResult:
     """Whether the Markov kernel of a factory's Gibbs sampler keeps the posterior: :func:`sequential_test` on it.

@@ -20,6 +20,7 @@ import pandas as pd
 import xarray as xr
 
 from zoo.checks import finite_matrix, positive, probability, whole_number
+from zoo.seeds import generator
 
 __all__ = ["variogram"]
 
@@ -35,7 +36,7 @@ def variogram(
     bins: Any = 15,
     max_distance: float | None = None,
     max_pairs: int | None = 2_000_000,
-    random_seed: int | np.random.Generator | None = None,
+    random_seed: Any = None,
     *,
     scale: Any = "sd",
     permutations: int = 99,
@@ -102,7 +103,7 @@ def variogram(
             f"permutations is {permutations}, and a band of ci_prob {ci_prob:g} needs "
             f"{math.ceil(round(ci_prob / (1.0 - ci_prob), 9))} or more. Give more, or 0 for no band."
         )
-    rng = np.random.default_rng(random_seed)
+    rng = generator(random_seed)
     total = len(z) * (len(z) - 1) // 2
     drawn = max_pairs is not None and total > whole_number(max_pairs, "max_pairs")
     blocks = _drawn(total, max_pairs or 0, rng) if drawn else _all(total)

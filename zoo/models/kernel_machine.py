@@ -23,6 +23,7 @@ from zoo.inference.support_vectors import support_vector_machine, task_coefficie
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 from zoo.models.kernel_spaces import WeightSpace
+from zoo.seeds import integer_seed
 
 if TYPE_CHECKING:
     from zoo.models.multitask_kernel import MultiTaskKernelMachine
@@ -287,7 +288,8 @@ def _support_vectors(
         root = covariance_root(numbers)
         features = root[data.point]
     found = support_vector_machine(
-        features, space.y, factory.loss, factory.C, factory.epsilon, data.weight, tol, max_iter, run.random_seed
+        features, space.y, factory.loss, factory.C, factory.epsilon, data.weight, tol, max_iter,
+        integer_seed(run.random_seed),
     )  # fmt: skip
     if isinstance(space, WeightSpace):
         return task_coefficients(found.weights, data.n_features, numbers), found.objective, found.converged

@@ -262,7 +262,7 @@ class KernelLocalSmoothing(ModelFactory):
         return value, choice.noise * np.sqrt(1.0 + spread)
 
     def coefficients(
-        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None
     ) -> xr.Dataset:
         """What :meth:`Fit.coefficients` does, in closed form."""
         probability(ci_prob, "ci_prob")

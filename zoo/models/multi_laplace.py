@@ -39,6 +39,7 @@ from zoo.models.ard_gp import (
 from zoo.models.new_tasks import joined, new_rows
 from zoo.models.prior_density import multi_laplace_densities
 from zoo.models.relevance import relevance_table
+from zoo.seeds import generator
 from zoo.storage import to_datatree
 
 __all__ = ["MultiLaplaceGP"]
@@ -477,14 +478,14 @@ class MultiLaplaceGP(ModelFactory):
 
     # ---------------------------------------------------------------- new tasks
 
-    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
+    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: Any = None) -> Fit:
         """See :meth:`Fit.condition`: ARD parameters and noise of a new task given its rows and the other tasks."""
         self._require_own_hooks("condition")
         if self.ard == "pooled":
             raise ValueError(
                 'ard is "pooled": the model knows no tasks. Predict the new task by the name of any.'
             )
-        rng = np.random.default_rng(random_seed)
+        rng = generator(random_seed)
         new = new_rows(fit, task_data)
         prepared = self.prepare(new, fit.population_data)
         posterior = fit.posterior

@@ -14,6 +14,7 @@ from zoo.fit import Fit
 from zoo.inference.ard_objective import EvidenceObjective, LinearEvidenceObjective, Parameters
 from zoo.inference.proximal import Minimum, minimise
 from zoo.models.ard_gp import GPRows
+from zoo.seeds import generator
 
 if TYPE_CHECKING:
     from zoo.models.multi_laplace import MultiLaplaceGP
@@ -136,7 +137,7 @@ class ModeProblem:
     ) -> tuple[Mode, list[float]]:
         """The best of several descents, and the objectives of all."""
         whole_number(starts, "starts", 1)
-        rng = np.random.default_rng(random_seed)
+        rng = generator(random_seed)
         found = [self.minimise(self.start(fit), **options)]
         found += [self.minimise(self.start(rng=rng), **options) for _ in range(starts - 1)]
         objectives = [mode.objective for mode in found]

@@ -379,12 +379,12 @@ class MultiTaskKernelMachine(ModelFactory):
         """Coefficients of unseen tasks given those of the others, of the word's kernel alone."""
         return machine.new_task(self, posterior, names, rng)
 
-    def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+    def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: Any = None) -> Fit:
         """What :meth:`Fit.add_rows` does."""
         return online.add_rows(fit, rows, random_seed)
 
     def add_task(
-        self, fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None
+        self, fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: Any = None
     ) -> Fit:
         """What :meth:`Fit.add_task` does."""
         return online.add_task(fit, task_data, kernel, random_seed)

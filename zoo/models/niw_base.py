@@ -33,6 +33,7 @@ from zoo.likelihoods.student_t import StudentT
 from zoo.model_data import ModelData
 from zoo.models.new_tasks import joined, new_rows
 from zoo.models.prior_density import coefficients_density, covariance_density, deviation_density
+from zoo.seeds import generator
 from zoo.storage import to_datatree
 
 __all__ = ["NIWBase", "Population"]
@@ -431,7 +432,7 @@ class NIWBase(ModelFactory):
     def _kernel_draws(self, draws: np.ndarray) -> xr.DataArray:
         return xr.DataArray(draws, dims=("chain", "draw", "point", "point_bis"), name="kernel")
 
-    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: int | None = None) -> Fit:
+    def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: Any = None) -> Fit:
         """See :meth:`Fit.condition`; for real responses with Gaussian noise."""
         if hooks := self._overridden_hooks("gibbs"):
             raise UnsupportedMethodError(
@@ -443,7 +444,7 @@ class NIWBase(ModelFactory):
                 f"response {self.response!r} of {type(self).__name__} has no closed form for a new task. "
                 "Fit all tasks together."
             )
-        rng = np.random.default_rng(random_seed)
+        rng = generator(random_seed)
         new = new_rows(fit, task_data)
         together = joined(fit.data, new)
         posterior = fit.posterior

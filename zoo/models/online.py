@@ -18,6 +18,7 @@ from zoo.models.kernel_machine import Found, exact_draws, has_own_population
 from zoo.models.kernel_rows import KernelRows
 from zoo.models.kernel_spaces import FunctionSpace, WeightSpace, space_of
 from zoo.models.new_tasks import joined, more_rows, new_rows
+from zoo.seeds import random_number_source
 from zoo.storage import to_datatree
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
 # ---------------------------------------------------------------- growing
 
 
-def add_rows(fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> Fit:
+def add_rows(fit: Fit, rows: MultiTaskData, random_seed: Any = None) -> Fit:
     """See :meth:`Fit.add_rows`."""
     _require_exact(fit)
     together = joined(fit.data, more_rows(fit, rows))
@@ -67,7 +68,7 @@ def add_rows(fit: Fit, rows: MultiTaskData, random_seed: int | None = None) -> F
     return _grown(fit, factory, together, _state(fit).z, random_seed)
 
 
-def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: int | None = None) -> Fit:
+def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: Any = None) -> Fit:
     """See :meth:`Fit.add_task`."""
     _require_exact(fit)
     together = joined(fit.data, new_rows(fit, task_data))
@@ -108,7 +109,7 @@ def _same_population(
     return replace(factory, **fixed), {**values, **changed}
 
 
-def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_seed: int | None) -> Fit:
+def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_seed: Any) -> Fit:
     """The fit of all rows at z, from the old state and the new rows, which come last."""
     old = _state(fit)
     prepared, y = factory.prepare(data), factory.validate(data)
@@ -123,7 +124,7 @@ def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_se
     else:
         state = _with_law(space_of(factory, prepared, y, aligned=True), z)
     sizes = fit.posterior.sizes
-    run = Run(sizes["draw"], 0, sizes["chain"], random_seed, False)
+    run = Run(sizes["draw"], 0, sizes["chain"], random_number_source(random_seed), False)
     posterior, stats = exact_draws(state.space, Found(z, True), run)
     idata = to_datatree(factory, data, prepared, y, posterior, stats, fit.method, random_seed)
     result = Fit(factory=factory, data=data, idata=idata, method=fit.method, conditioned=fit.conditioned)

@@ -68,7 +68,7 @@ class PooledGP(VaryingCoefficientGP):
         return replace(_with_t(rows), known=fitted)
 
     def coefficients(
-        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None
     ) -> xr.Dataset:
         """Raises where t is among the features."""
         if self.inputs == "xt":

@@ -459,7 +459,7 @@ class VaryingCoefficientGP(ModelFactory):
         return engine.latent_moments(fit, rows)
 
     def coefficients(
-        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: int | None = None
+        self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None
     ) -> xr.Dataset:
         """What :meth:`Fit.coefficients` does."""
         from zoo.models.varying_reading import coefficients
@@ -516,7 +516,7 @@ class VaryingCoefficientGP(ModelFactory):
         draws: int = 1000,
         tune: int = 1000,
         chains: int = 4,
-        random_seed: int | None = None,
+        random_seed: Any = None,
         progress: bool = True,
         checkpoint: Any = None,
         **method_options: Any,

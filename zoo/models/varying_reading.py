@@ -19,6 +19,7 @@ from zoo.fit import Fit
 from zoo.models.varying_fit import latent_moments
 from zoo.models.varying_rows import VaryingRows
 from zoo.predictive import normal_summary, predictive_draws
+from zoo.seeds import generator
 
 __all__ = ["coefficients", "read_places"]
 
@@ -26,7 +27,7 @@ __all__ = ["coefficients", "read_places"]
 _MOST_DRAWS = 400
 
 
-def coefficients(fit: Fit, t: Any, task: Any, ci_prob: float, random_seed: int | None) -> xr.Dataset:
+def coefficients(fit: Fit, t: Any, task: Any, ci_prob: float, random_seed: Any) -> xr.Dataset:
     """See :meth:`Fit.coefficients`."""
     factory: Any = fit.factory
     if not factory.is_linear:
@@ -131,12 +132,12 @@ def _unit_rows(fit: Fit, places: np.ndarray | None, tasks: np.ndarray) -> Varyin
     )
 
 
-def _draws(fit: Fit, rows: MultiTaskData, random_seed: int | None) -> np.ndarray:
+def _draws(fit: Fit, rows: MultiTaskData, random_seed: Any) -> np.ndarray:
     """Draws (S, D P) of f, on the model's scale."""
     draws = fit.posterior
     step = max(1, draws.sizes["chain"] * draws.sizes["draw"] // _MOST_DRAWS)
     thinned = {str(name): v.to_numpy()[:, ::step] for name, v in draws.items()}
-    return predictive_draws(fit.factory, rows, thinned, np.random.default_rng(random_seed))[0]
+    return predictive_draws(fit.factory, rows, thinned, generator(random_seed))[0]
 
 
 def _units(fit: Fit, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -26,7 +26,7 @@ def predicted_vs_observed(
     fit: Fit,
     test: MultiTaskData,
     ci_prob: float = 0.9,
-    random_seed: int | None = None,
+    random_seed: Any = None,
     ax: Axes | None = None,
     figsize: tuple[float, float] = (6.5, 6.0),
 ) -> Figure:

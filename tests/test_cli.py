@@ -180,13 +180,15 @@ class TestFitPredictReport:
         command = ["predict", tmp_path / "fit.nc", "--data", tables / "new.csv"]
         _refused(capsys, tmp_path, command, "no column 'intercept'")
 
+    @pytest.mark.filterwarnings("ignore:interrupted. 15 of 20 draws:UserWarning")
     def test_a_partly_drawn_fit_is_not_passed_for_the_whole(self, tables, tmp_path, capsys, monkeypatch):
-        whole = zoo.MaxMargin.fit
+        whole = zoo.MaxMargin._fit_gibbs
 
-        def interrupted(self, data, method=None, draws=20, **options):
-            return whole(self, data, method, draws=draws - 5, **options)
+        def interrupted(self, data, y, run, **options):
+            return whole(self, data, y, run._replace(draws=run.draws - 5), **options)
 
-        monkeypatch.setattr(zoo.MaxMargin, "fit", interrupted)
+        # The engine stays that of the class, as `methods` reads it off.
+        monkeypatch.setattr(zoo.MaxMargin, "_fit_gibbs", interrupted)
         assert main(_fit(tables, tmp_path / "fit.nc")) == 130
         assert capsys.readouterr().err == "Error: interrupted, nothing was written.\n"
         assert not list(tmp_path.iterdir())

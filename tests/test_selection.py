@@ -354,7 +354,10 @@ class Interrupted(PooledTasks):
 
 
 def test_an_interrupted_fit_is_not_scored(real):
-    with pytest.raises(KeyboardInterrupt, match="fold 0 was interrupted at grid point prior_scale"):
+    with (
+        pytest.warns(UserWarning, match="interrupted: 19 of 20 draws"),
+        pytest.raises(KeyboardInterrupt, match="fold 0 was interrupted at grid point prior_scale"),
+    ):
         zoo.select(Interrupted(), real, {"prior_scale": [1.0]}, cv=2, **FEW)
 
 

@@ -143,7 +143,7 @@ def fit(
         _check(factory, training)
         typer.echo(f"{factory!r}\n{training!r}")
         result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
-        complete(result, draws, chains)
+        complete(result)
         result.idata.attrs[_TASK_ATTRIBUTE] = task
         result.save(temporary)
     print_diagnostics(_console(), summary_table(result))

@@ -116,7 +116,7 @@ def run_demo(
             f"Sampling (gibbs): {chains} chains of {tune} warm-up sweeps and {draws} draws, {_THIN} sweeps each"
         )
         fit = model.fit(train, "gibbs", draws=draws, tune=tune, chains=chains, random_seed=seed, thin=_THIN)
-        complete(fit, draws, chains)
+        complete(fit)
         summary = summary_table(fit)
         print_frame(console, _shown(summary), f"Posterior: {_SUMMARY_ROWS} of {len(summary):,} rows")
         print_diagnostics(console, summary)

@@ -16,6 +16,7 @@ import xarray as xr
 
 from zoo.breakdown import breakdown_explained, require_finite
 from zoo.checks import covariance, one_of, whole_number
+from zoo.completeness import mark_if_interrupted
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.fit_model import FactoryModel
@@ -472,6 +473,7 @@ class ModelFactory:
         Returns
         -------
         Fit
+            After Ctrl-C with the draws so far: it warns, and ``posterior.attrs``, ``print(fit)`` and the report say so.
 
         Raises
         ------
@@ -513,6 +515,7 @@ class ModelFactory:
                 require_finite(posterior)
         idata = to_datatree(self, data, prepared, y, posterior, stats, name, seed)
         fit = Fit(factory=self, data=data, idata=idata, method=name)
+        mark_if_interrupted(idata, run.draws, run.chains, fit.is_point)
         for part in made:
             fit.cache.update(part)
         return fit

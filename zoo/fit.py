@@ -12,6 +12,7 @@ import xarray as xr
 
 from zoo.breakdown import breakdown_explained, require_finite
 from zoo.checks import probability
+from zoo.completeness import shortfall
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood
 from zoo.new_rows import read_rows
@@ -133,10 +134,10 @@ class Fit:
         return to_pymc(self, X, task, t, new_task, random_seed)
 
     def __repr__(self) -> str:
-        sizes = self.idata["posterior"].sizes
+        sizes, short = self.idata["posterior"].sizes, shortfall(self.idata)
         return (
             f"Fit({self.factory!r}, method={self.method!r}, {sizes['chain']} chains x {sizes['draw']} draws, "
-            f"{self.data.n_tasks} tasks)"
+            f"{self.data.n_tasks} tasks{', ' if short else ''}{short})"
         )
 
     # ---------------------------------------------------------------- prediction

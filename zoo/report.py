@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zoo.completeness import shortfall
 from zoo.files import staged_folder
 
 if TYPE_CHECKING:
@@ -58,12 +59,11 @@ def save_figure(draw: Callable[..., Any], path: Path, *arguments: Any, **options
 # -------------------------------------------------------------------- tables
 
 
-def complete(fit: Fit, draws: int, chains: int) -> None:
+def complete(fit: Fit) -> None:
     """Raise ``KeyboardInterrupt`` unless the fit has all its draws: Ctrl-C makes ``fit`` return what there is,
     and a command must not pass a part for the whole.
     """
-    sizes = fit.idata["posterior"].sizes
-    if not fit.is_point and (sizes["chain"], sizes["draw"]) != (chains, draws):
+    if shortfall(fit.idata):
         raise KeyboardInterrupt
 
 
@@ -171,5 +171,7 @@ def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[
             save_figure(plots.trace_rank, folder / "trace_rank.png", fit)
         written = sorted(file.name for file in folder.iterdir())
     console.print(f"{fit!r}", markup=False, soft_wrap=True)
+    if short := shortfall(fit.idata):
+        console.print(f"The fit was {short}.", markup=False, soft_wrap=True)
     print_diagnostics(console, summary)
     return written

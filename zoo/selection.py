@@ -18,6 +18,7 @@ import xarray as xr
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from zoo.checks import one_of, whole_number
+from zoo.completeness import shortfall
 from zoo.data import MultiTaskData
 from zoo.diagnostics import compare
 from zoo.factory import ModelFactory
@@ -365,9 +366,7 @@ def _run_fold(
             try:
                 settings = {**plan.settings, "start": fit} if warm else plan.settings
                 fit = point.fit(train, method=method, random_seed=fit_seed, progress=False, **settings)
-                sizes = fit.idata["posterior"].sizes
-                wanted = 1 if fit.is_point else plan.settings["chains"] * plan.settings["draws"]
-                if sizes["chain"] * sizes["draw"] < wanted:
+                if shortfall(fit.idata):
                     # Samplers keep what they have on Ctrl-C, but the score of a cut fit compares with no other.
                     raise KeyboardInterrupt(f"fold {number} was interrupted at grid point {shown}")
                 if callable(plan.score):

@@ -395,7 +395,7 @@ def _fitted(
     fit = model.fit(train, method=method, random_seed=seed, progress=False, **settings)
     spent = time.perf_counter() - begin
     if not fit.is_point:
-        complete(fit, settings["draws"], settings["chains"])
+        complete(fit)
     result = {
         "parameters": {},
         "scores": _scores_of(fit, partition.test, seed),

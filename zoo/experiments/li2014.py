@@ -349,7 +349,7 @@ def _fit(
     fit = factory.fit(
         train, "gibbs", draws=draws, tune=tune, chains=chains, random_seed=seed, progress=False, cores=1
     )
-    complete(fit, draws, chains)
+    complete(fit)
     return fit
 
 

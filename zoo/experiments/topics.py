@@ -371,7 +371,7 @@ class MultiTaskGP:
             fit = factory.fit(
                 data, "gibbs", draws=int(draws), tune=int(draws) // 2, chains=1, random_seed=1, progress=False, cores=1
             )  # fmt: skip
-            complete(fit, int(draws), 1)
+            complete(fit)
         return replace(
             _expansion(problem, self.weights(factory, fit), level),
             facts=self._facts(fit),

@@ -477,7 +477,7 @@ def _toy(seed: int, draws: int) -> dict[str, Any]:
     gibbs = replace(factory, noise_prior=(1.0, 0.01)).fit(
         data, "gibbs", draws=draws, tune=draws // 2, chains=1, random_seed=seed, progress=False, cores=1
     )
-    complete(gibbs, draws, 1)
+    complete(gibbs)
     kernels = {
         "true": neural_network_kernel(_GRID, _GRID),
         "base": np.exp(-0.5 * ((_GRID[:, None] - _GRID) / _LENGTHSCALE) ** 2),

@@ -50,6 +50,7 @@ class Climb:
     accelerated: list[bool] = field(default_factory=list)
     n_maps: int = 0
     converged: bool = False
+    interrupted: bool = False
 
 
 class _Memory:
@@ -166,7 +167,7 @@ def climb(
             result.point, result.last = now.image, evaluate(now.image)
             result.n_maps += 1
     except KeyboardInterrupt:  # what was reached stays
-        result.converged = False
+        result.converged, result.interrupted = False, True
         return result
 
 

@@ -80,6 +80,8 @@ class EMResult:
         Largest relative change that one more EM step would make.
     converged : bool
         ``residual`` is below ``tol``.
+    interrupted : bool
+        Ctrl-C ended it.
     space : {"weights", "functions"}
         Where it was computed.
     """
@@ -94,6 +96,7 @@ class EMResult:
     n_maps: int
     residual: float
     converged: bool
+    interrupted: bool
     space: str
 
 
@@ -230,6 +233,7 @@ def expectation_maximisation(
         n_maps=end.n_maps,
         residual=end.last.change,
         converged=end.converged,
+        interrupted=end.interrupted,
         space=space,
     )
 

@@ -82,6 +82,7 @@ class Minimum(NamedTuple):
     kkt: np.ndarray  # (iterations,): the residual there
     converged: bool  # the last residual is within tol
     evaluations: int  # points at which the objective was evaluated
+    interrupted: bool = False  # by Ctrl-C
 
 
 class _Constraints(NamedTuple):
@@ -235,7 +236,7 @@ def minimise(
     except KeyboardInterrupt:  # what was reached stays
         interrupted = True
     converged = not interrupted and residuals[-1] <= tol
-    return Minimum(theta, np.array(trace), np.array(residuals), converged, descent.evaluations)
+    return Minimum(theta, np.array(trace), np.array(residuals), converged, descent.evaluations, interrupted)
 
 
 def _check(

@@ -179,6 +179,7 @@ def statistics(mode: Mode, objectives: Sequence[float]) -> xr.Dataset:
     stats = stats.assign_coords(chain=[0], iteration=np.arange(stats.sizes["iteration"]))
     return stats.assign_attrs(
         converged=int(found.converged),
+        interrupted=int(found.interrupted),
         kkt=float(found.kkt[-1]),
         evaluations=int(found.evaluations),
         objectives_of_starts=[float(v) for v in objectives],

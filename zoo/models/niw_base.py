@@ -337,7 +337,10 @@ class NIWBase(ModelFactory):
         )
         stats = stats.assign_coords(chain=[0], iteration=np.arange(stats.sizes["iteration"]))
         stats.attrs.update(
-            converged=int(found.converged), maps=int(found.n_maps), residual=float(found.residual)
+            converged=int(found.converged),
+            interrupted=int(found.interrupted),
+            maps=int(found.n_maps),
+            residual=float(found.residual),
         )
         return {name: value[None, None] for name, value in posterior.items()}, stats
 

@@ -22,6 +22,7 @@ from zoo.fit import Fit
 from zoo.fit_model import FactoryModel
 from zoo.inference.chains import seed_sequence
 from zoo.inference.checkpoint import Checkpoint, open_checkpoint
+from zoo.inference.compiled import ensure_compile_folder
 from zoo.inference.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood, label_values
 from zoo.manifest import describe_run
@@ -346,6 +347,7 @@ class ModelFactory:
 
     def assemble(self, data: MultiTaskData, y: np.ndarray) -> tuple[pm.Model, Any]:
         """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
+        ensure_compile_folder()
         # With model=None it is no part of a model that is on the context stack.
         with FactoryModel(coords=self.coords(data), model=None) as model:
             view = ModelData.in_model(data, y)

@@ -25,7 +25,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from zoo.inference.compiled import njit
 
 __all__ = ["KERNELS", "TaskInputs", "evidence", "inverse_factor", "lower_factor"]
 

@@ -39,7 +39,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from zoo.inference.compiled import njit
 
 __all__ = ["buffet_sweep", "draw_alpha", "finite_buffet_sweep"]
 

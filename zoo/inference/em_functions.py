@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.linalg import blas, lapack
 from threadpoolctl import ThreadpoolController
 
+from zoo.inference.compiled import njit
 from zoo.inference.em_parts import (
     LOG_2PI,
     SMALL_ORDER,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.linalg import blas, lapack, solve_triangular
+
+from zoo.inference.compiled import njit
 
 __all__ = [
     "LOG_2PI",

@@ -19,7 +19,8 @@ Biometrika 87:353). Three families have closed or one-dimensional draws: shears,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from zoo.inference.compiled import njit
 
 __all__ = ["MOST_STEPS", "feature_moves", "kronecker_swap", "slice_log_scale", "task_moves"]
 

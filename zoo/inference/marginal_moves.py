@@ -13,8 +13,8 @@ unchanged, and so must not depend on an earlier augmentation, not even through t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from zoo.inference.compiled import njit
 from zoo.inference.group_moves import MOST_STEPS
 
 __all__ = ["marginal_moves"]

@@ -17,10 +17,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.chains import copies, put_back
+from zoo.inference.compiled import njit
 from zoo.inference.draws import wishart
 from zoo.inference.group_moves import feature_moves, kronecker_swap, task_moves
 from zoo.inference.marginal_moves import marginal_moves

@@ -33,9 +33,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from zoo.inference.chains import copies, put_back
+from zoo.inference.compiled import njit
 from zoo.inference.group_moves import feature_moves
 
 __all__ = ["NormalInverseWishartKernel", "least_squares"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from zoo.inference.compiled import njit
 
 __all__ = ["group_prox", "positive_definite", "residual_of", "sweeps"]
 

@@ -28,8 +28,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.linalg import cho_solve, solve_triangular
+
+from zoo.inference.compiled import njit
 
 __all__ = ["Gradient", "Loadings", "WeightConditional", "WeightSums", "weight_sums"]
 

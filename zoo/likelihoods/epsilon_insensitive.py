@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from zoo.checks import not_negative, positive
 from zoo.data import MultiTaskData
@@ -17,6 +16,7 @@ from zoo.distributions.epsilon_insensitive import (
     epsilon_insensitive_quantile,
 )
 from zoo.inference.augmentation import Augmentation
+from zoo.inference.compiled import njit
 from zoo.inference.draws import inverse_gaussians
 from zoo.likelihoods.base import Likelihood, learned_value
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from scipy.special import expit
 
 from zoo.checks import positive
 from zoo.data import MultiTaskData
 from zoo.distributions.hinge import HingePseudoLikelihood, NormalisedHinge
 from zoo.inference.augmentation import Augmentation
+from zoo.inference.compiled import njit
 from zoo.inference.draws import inverse_gaussians
 from zoo.likelihoods.base import Likelihood, encode_labels, learned_value
 

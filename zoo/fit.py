@@ -100,15 +100,19 @@ class Fit:
 
         Parameters
         ----------
-        X : (n, D) array_like, DataFrame or MultiTaskData
-            Features on the scale before ``standardize``; a DataFrame is read by column names; MultiTaskData brings
-            its tasks, and its scale is known (so pass ``train``, never ``train.X``, where it is standardized).
+        X : (n, D) array_like, table or MultiTaskData
+            Features on the scale before ``standardize``. A table (of pandas, polars, Arrow or another library that
+            narwhals knows, of xarray, a structured array, a dict of columns) is read by column names, an array by the
+            order of its columns; MultiTaskData brings its tasks, and its scale is known (so pass ``train``, never
+            ``train.X``, where it is standardized).
         task : str, int or sequence, optional
             Task of the rows: one for all, or one a row. Strings are task names; whole numbers are positions in
-            ``fit.data.task_names``. May be left out where the data have one task, and for one new task.
-        t : (n, P) array_like or DataFrame, optional
-            Continuous task variable of the rows; a DataFrame is read by column names. Left out: the columns of a
-            DataFrame ``X`` that have these names.
+            ``fit.data.task_names``, but labels in a column of a table. Left out: the column of a table ``X`` with the
+            name that the tasks of the data came from (``fit.data.task_column``); else the data must have one task,
+            or the rows are of one new task.
+        t : (n, P) array_like or table, optional
+            Continuous task variable of the rows; a table is read by column names. Left out: the columns of a
+            table ``X`` that have these names. A model that does not use it needs none.
         new_task : bool
             Predict tasks that were not in the data, from the population; names not yet known are new tasks.
         ci_prob : float
@@ -122,6 +126,14 @@ class Fit:
             Dim ``obs``. Real responses: ``mean``, ``sd``, ``lower``, ``upper`` of y, noise included.
             Labels: the same of the decision value f, ``probability`` of the positive class, and ``label``, the
             class by the sign of the posterior mean of f, coded as in the data.
+
+        Raises
+        ------
+        TypeError
+            A table is lazy.
+        ValueError
+            Names the argument and the row, task or column at fault; or the rows of two arguments have different
+            labels (an index of pandas, a coordinate of xarray).
         """
         probability(ci_prob, "ci_prob")
         with breakdown_explained("the prediction", self.data):
@@ -204,7 +216,7 @@ class Fit:
         self, X: Any, task: Any, t: Any, new_task: bool, random_seed: int | None
     ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
         rng = np.random.default_rng(random_seed)
-        labels, features, t_values = read_rows(X, task, t, self.data, new_task)
+        labels, features, t_values = read_rows(X, task, t, self.data, new_task, self._does_without_t)
         draws = self.factory.predictive_posterior(self, rng)
         posterior = {str(name): values.to_numpy() for name, values in draws.items()}
         known = self.data.task_names
@@ -233,10 +245,16 @@ class Fit:
             task_names=known,
             feature_names=self.data.feature_names,
             t=t_values,
-            t_names=self.data.t_names,
+            t_names=None if t_values is None else self.data.t_names,
         )
         rows.require_workable_scale(fitted=False)
         return self.factory.prepare(rows, self.population_data, self.data), posterior, rng
+
+    def _does_without_t(self) -> bool:
+        """Whether predictions do without the t that the data have."""
+        if "uses_t" not in self.cache:
+            self.cache["uses_t"] = self.factory.uses_t(self)
+        return not self.cache["uses_t"]
 
     def _draws(
         self, rows: MultiTaskData, posterior: dict[str, np.ndarray], rng: np.random.Generator
@@ -488,6 +506,20 @@ class Fit:
 
     # ---------------------------------------------------------------- files
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fit to a NetCDF file: posterior, data and description, under a temporary name first."""
-        return save(self, path)
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+        """Write the fit to a NetCDF file: posterior, data and description, under a temporary name first.
+
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Whether a file that stands there may be replaced.
+
+        Raises
+        ------
+        FileExistsError
+            There is such a file, and ``overwrite`` is False.
+        OSError
+            The file cannot be written.
+        """
+        return save(self, path, overwrite)

@@ -31,6 +31,7 @@ class MaxMarginBase(ModelFactory):
     """Fields, likelihood and task covariance; see the subclasses."""
 
     paper: ClassVar[str] = "li2014"
+    shares_tasks: ClassVar[bool] = True
 
     loss: str = "hinge"
     C: float | str = 1.0
@@ -121,6 +122,8 @@ class MaxMarginBase(ModelFactory):
         else:
             weight = np.where(positives, self.class_weight[1], self.class_weight[0])
         return replace(data, weight=weight if data.weight is None else weight * data.weight)
+
+    prepare.leaves_t = True  # type: ignore[attr-defined]
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where a given covariance, scale or nu does not fit the data."""

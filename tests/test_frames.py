@@ -425,6 +425,28 @@ def test_graphs_trees_and_diagnostics_read_names():
         variogram(FRAME[["when"]], FRAME["y"].iloc[::-1])
 
 
+def test_the_learned_kernel_reads_inputs_by_name():
+    data = zoo.MultiTaskData.from_frame(FRAME, "y", "school", FEATURES)
+    fit = zoo.NIWLinear().fit(data, "em", progress=False)
+    wanted = fit.learned_kernel_draws(FRAME[FEATURES].to_numpy()[:3])
+    for library in (lambda frame: frame, pl.from_pandas, pa.Table.from_pandas):
+        assert fit.learned_kernel_draws(library(_permuted()[:3])).equals(wanted)
+    with pytest.raises(ValueError, match="X has no column 'small'"):
+        fit.learned_kernel_draws(FRAME[["large"]])
+
+
+def test_names_of_a_covariance_are_refused():
+    matrix = np.array([[2.0, 0.3], [0.3, 1.0]])
+    for named in (
+        pd.DataFrame(matrix, index=FEATURES[::-1], columns=FEATURES[::-1]),
+        pl.DataFrame(matrix, schema=FEATURES[::-1]),
+        xr.DataArray(matrix, dims=("feature", "feature_bis"), coords={"feature": FEATURES[::-1]}),
+    ):
+        with pytest.raises(ValueError, match="feature_cov has names of rows or columns"):
+            zoo.MaxMargin(feature_cov=named)
+    assert zoo.MaxMargin(feature_cov=pd.DataFrame(matrix)) == zoo.MaxMargin(feature_cov=matrix)
+
+
 # -------------------------------------------------------------------- files
 
 
@@ -436,6 +458,12 @@ def test_a_fit_is_not_overwritten_unless_told(tmp_path, fit):
     assert path.read_bytes() == before
     fit.save(path, overwrite=True)
     assert zoo.load(path).data.task_names == fit.data.task_names
+    data = zoo.MultiTaskData.from_frame(FRAME, "y", "school", FEATURES)
+    kernel = zoo.NIWLinear().fit(data, "em", progress=False).learned_kernel()
+    kernel.save(tmp_path / "kernel.npz")
+    with pytest.raises(FileExistsError, match=r"is a file already.*overwrite=True"):
+        kernel.save(tmp_path / "kernel.npz")
+    kernel.save(tmp_path / "kernel.npz", overwrite=True)
 
 
 def test_loaders_offline_end_in_one_sentence(monkeypatch, tmp_path):

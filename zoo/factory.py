@@ -136,8 +136,8 @@ class ModelFactory:
         """Whether predictions use the continuous task variable of the data, which they then need at new rows.
 
         The model is assembled on one row, and t is used where f or y depends on it. A hook ``prepare`` that is not
-        known to leave t alone counts as one that uses it, and so does a hook that reads it as a number from
-        ``data.source``.
+        known to leave t alone counts as one that uses it (below it, ``prepare.leaves_t = True`` says that it does), and
+        so does a hook that reads it as a number from ``data.source``. Override this where you know better.
         """
         from zoo.predictive import depends_on
 

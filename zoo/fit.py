@@ -14,7 +14,7 @@ from zoo.breakdown import breakdown_explained, require_finite
 from zoo.checks import probability
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood
-from zoo.new_rows import read_rows
+from zoo.new_rows import features_by_name, read_rows
 from zoo.storage import save
 
 if TYPE_CHECKING:
@@ -491,8 +491,8 @@ class Fit:
 
         Parameters
         ----------
-        X : (m, D) array_like or sparse matrix
-            Inputs on the model's scale.
+        X : (m, D) array_like, table or sparse matrix
+            Inputs on the model's scale; a table is read by column names.
         combine : bool
             As in :meth:`learned_kernel`. Of a full-Bayes fit it adds, for each draw, the expectation of what the
             inputs of the fit leave open of the base kernel.
@@ -502,7 +502,7 @@ class Fit:
         xarray.DataArray
             Dims ``chain, draw, point, point_bis``.
         """
-        return self.factory.learned_kernel_draws(self, X, combine)
+        return self.factory.learned_kernel_draws(self, features_by_name(X, self.data), combine)
 
     # ---------------------------------------------------------------- files
 

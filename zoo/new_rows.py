@@ -18,7 +18,7 @@ from zoo.frames import read_column, read_table, require_one_each
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["column_labels", "read_rows"]
+__all__ = ["column_labels", "features_by_name", "read_rows"]
 
 
 def read_rows(
@@ -54,11 +54,7 @@ def read_rows(
     if isinstance(X, pd.DataFrame):
         table = X.rename(columns=str)
         columns = set(table.columns)
-        missing = [name for name in data.feature_names if name not in columns]
-        if missing:
-            raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
-        require_one_each(table, data.feature_names, "X")
-        X = table[list(data.feature_names)]
+        X = features_by_name(table, data)
         if t is None and data.t_names is not None and set(data.t_names) <= columns:
             require_one_each(table, data.t_names, "X")
             t = table[list(data.t_names)]
@@ -74,6 +70,19 @@ def read_rows(
     if task is None and new_task:
         task = "new task"
     return _task_labels(task, n_rows, data.task_names), features, t_values
+
+
+def features_by_name(X: Any, data: MultiTaskData) -> Any:
+    """The columns of a table that are features of the data, in their order; anything without names as it is."""
+    table = read_table(X, "X", data.feature_names).values
+    if not isinstance(table, pd.DataFrame):
+        return table
+    table = table.rename(columns=str)
+    missing = [name for name in data.feature_names if name not in table.columns]
+    if missing:
+        raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
+    require_one_each(table, data.feature_names, "X")
+    return table[list(data.feature_names)]
 
 
 def _task_variable(

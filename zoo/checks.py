@@ -278,7 +278,7 @@ def _is_counted(labels: pd.Index) -> bool:
 
 
 def covariance(value: Any, argument: str, size: int | None = None) -> np.ndarray:
-    """``value`` as a symmetric positive definite float64 matrix; names of rows, which nobody would read, are refused."""
+    """``value`` as a symmetric positive definite float64 matrix; names of rows are refused: nobody would read them."""
     _, rows = read = read_table(value, argument)
     if (rows is not None and not _is_counted(rows)) or (
         isinstance(read.values, pd.DataFrame) and not _is_counted(read.values.columns)

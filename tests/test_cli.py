@@ -378,3 +378,38 @@ def test_fit_and_report_an_estimate(tables, tmp_path, capsys):
         main(["predict", str(out), "--data", str(tables / "new.csv"), "--out", str(tmp_path / "p.csv")]) == 0
     )
     assert np.isfinite(pd.read_csv(tmp_path / "p.csv")["mean"]).all()
+
+
+def test_fit_does_not_overwrite_unless_told(tables, tmp_path, capsys):
+    out = tmp_path / "fit.nc"
+    out.write_text("of somebody")
+    _refused(
+        capsys,
+        tmp_path,
+        _fit(tables, out),
+        "Give another name, or pass --overwrite.",
+    )
+    assert out.read_text() == "of somebody"
+    assert main(_fit(tables, out, "--overwrite")) == 0
+    assert zoo.load(out).data.task_column == "ward"
+
+
+def test_predict_prints_tasks_and_classes_as_the_file_has_them(tables, tmp_path, capsys):
+    """A column of whole numbers that became floats, as a merge with gaps makes of it, names the same tasks."""
+    fit = tmp_path / "labels.nc"
+    arguments = ["--data", str(tables / "labels.csv"), "--y", "label", "--task", "ward", "--seed", "3"]
+    assert (
+        main(["fit", "IndependentTasks", *arguments, "--set", "response=logistic", "--out", str(fit), *_FEW])
+        == 0
+    )
+    new = pd.read_csv(tables / "new.csv")
+    new.assign(ward=new["ward"].astype(float)).to_csv(tmp_path / "floats.csv", index=False)
+    capsys.readouterr()
+    tables_of = []
+    for data in (tables / "new.csv", tmp_path / "floats.csv"):
+        out = tmp_path / f"{data.stem}_predicted.csv"
+        assert main(["predict", str(fit), "--data", str(data), "--out", str(out), "--seed", "1"]) == 0
+        tables_of.append(pd.read_csv(out, dtype=str))
+    pd.testing.assert_frame_equal(*tables_of)
+    assert set(tables_of[0]["label"]) <= {"0", "1"}
+    assert tables_of[0]["task"].tolist() == new["ward"].astype(str).tolist()

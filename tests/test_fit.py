@@ -219,7 +219,7 @@ def test_save_leaves_nothing_half_written(fit, tmp_path, monkeypatch):
 
     monkeypatch.setattr(xr.DataTree, "to_netcdf", disk_full)
     with pytest.raises(OSError, match="No space left"):
-        fit.save(path)
+        fit.save(path, overwrite=True)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["fit.nc"]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.arrays import as_array, as_floats, column_label
+from zoo.frames import read_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -271,8 +272,22 @@ def _no_empty_task(codes: np.ndarray, task_names: Sequence[str]) -> None:
         )
 
 
+def _is_counted(labels: pd.Index) -> bool:
+    """Whether rows or columns are merely numbered."""
+    return list(labels) == list(range(len(labels)))
+
+
 def covariance(value: Any, argument: str, size: int | None = None) -> np.ndarray:
-    """``value`` as a symmetric positive definite float64 matrix."""
+    """``value`` as a symmetric positive definite float64 matrix; names of rows are refused: nobody would read them."""
+    _, rows = read = read_table(value, argument)
+    if (rows is not None and not _is_counted(rows)) or (
+        isinstance(read.values, pd.DataFrame) and not _is_counted(read.values.columns)
+    ):
+        raise ValueError(
+            f"{argument} has names of rows or columns, which a description does not keep. Put it into the order of the "
+            f"data's features or tasks, and pass {argument}.to_numpy()."
+        )
+    value = read.values
     matrix = finite_matrix(value, argument, None)
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{argument} has shape {matrix.shape}. Give a square matrix.")

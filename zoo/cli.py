@@ -113,7 +113,7 @@ def fit(
     data: Annotated[Path, typer.Option(help="CSV file with a header, one row an observation.")],
     y: Annotated[str, typer.Option(help="Column of the response or label.")],
     task: Annotated[str, typer.Option(help="Column of the task.")],
-    out: Annotated[Path, typer.Option(help="NetCDF file to write.")],
+    out: Annotated[Path, typer.Option(help="NetCDF file to write, a new one.")],
     features: Annotated[
         str | None, typer.Option(help="Feature columns, comma-separated. Default: all others.")
     ] = None,
@@ -128,11 +128,13 @@ def fit(
     seed: Seed = None,
     standardize: Annotated[bool, typer.Option(help="Scale features, and a real response.")] = True,
     intercept: Annotated[bool, typer.Option(help="Add a feature that is 1 everywhere.")] = True,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
 ) -> None:
     """Fit a model to a CSV file."""
-    from zoo.files import staged_file
+    from zoo.files import require_new, staged_file
     from zoo.report import complete, print_diagnostics, summary_table
 
+    require_new(out, overwrite, "--out", "pass --overwrite")
     factory = _factory(model, set_ or [])
     with staged_file(out) as temporary:
         table = _read_csv(data)
@@ -145,7 +147,7 @@ def fit(
         result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
         complete(result)
         result.idata.attrs[_TASK_ATTRIBUTE] = task
-        result.save(temporary)
+        result.save(temporary, overwrite=True)
     print_diagnostics(_console(), summary_table(result))
     typer.echo(f"Written to {out}")
 
@@ -171,7 +173,7 @@ def predict(
 
     fitted = load(fit)
     table = _read_csv(data)
-    column = task or str(fitted.idata.attrs.get(_TASK_ATTRIBUTE, "task"))
+    column = task or str(fitted.idata.attrs.get(_TASK_ATTRIBUTE) or fitted.data.task_column or "task")
     _require_columns(table, data, {"--task": [column]})
     table = _with_intercept(table, fitted)
     if out is None:
@@ -410,11 +412,14 @@ def _predict(
     """Predictions by row of the file; with ``new_task``, known tasks are predicted as known ones."""
     import pandas as pd
 
+    from zoo.new_rows import column_labels
+
     if table[column].isna().any():
         row = int(table[column].isna().to_numpy().argmax())
         raise ValueError(f"column {column!r} is missing in row {row}. Name the task of every row.")
-    labels = table[column].astype(str)
-    known = labels.isin(fitted.data.task_names)
+    known_names = fitted.data.task_names
+    labels = pd.Series(column_labels(table[column].to_numpy(), known_names), table.index, dtype=object)
+    known = labels.isin(known_names)
     groups = [(known, False), (~known, True)] if new_task else [(known | True, False)]
     parts = []
     for rows, unseen in groups:
@@ -424,6 +429,9 @@ def _predict(
             )
             parts.append(predicted.to_dataframe().set_index(table.index[rows]))
     result = pd.concat(parts).sort_index().rename_axis("row")
+    if "label" in result and (result["label"] % 1 == 0).all():
+        # Classes are 0 and 1 in the user's file, not 0.000 and 1.000.
+        result["label"] = result["label"].astype(int)
     return result[["task", *(name for name in result.columns if name != "task")]]
 
 

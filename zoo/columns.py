@@ -10,11 +10,12 @@ import pandas as pd
 
 from zoo.arrays import as_array
 from zoo.checks import finite_matrix, finite_vector, names, text_labels
+from zoo.frames import Labelled, in_order_of_names
 
 __all__ = [
     "listed",
     "require_one_column",
-    "require_same_index",
+    "require_same_rows",
     "task_column",
     "task_variable",
     "weights",
@@ -45,15 +46,15 @@ def require_one_column(df: pd.DataFrame, column: Any) -> None:
         )
 
 
-def require_same_index(**arguments: Any) -> None:
-    """Raise where tables or columns of pandas name their rows otherwise: rows would be paired by position alone."""
+def require_same_rows(**arguments: Labelled) -> None:
+    """Raise where tables or columns label their rows otherwise: rows would be paired by position alone."""
     first: tuple[str, pd.Index] | None = None
-    for argument, value in arguments.items():
-        if not isinstance(value, pd.DataFrame | pd.Series):
+    for argument, (_, rows) in arguments.items():
+        if rows is None:
             continue
         if first is None:
-            first = argument, value.index
-        elif len(first[1]) == len(value) and not first[1].equals(value.index):
+            first = argument, rows
+        elif len(first[1]) == len(rows) and not first[1].equals(rows):
             raise ValueError(
                 f"{argument} has another index than {first[0]}, so its rows may belong to others. "
                 f"Align them, or pass {argument}.to_numpy() where the order of rows is the same."
@@ -89,9 +90,8 @@ def task_variable(
         return None, None
     if isinstance(t_names, str):
         t_names = [t_names]
-    if t_names is None and isinstance(t, pd.DataFrame):
-        t_names = list(t.columns)
-    elif t_names is None and isinstance(t, pd.Series) and t.name is not None:
+    t, t_names = in_order_of_names(t, t_names, "t", "t_names")
+    if t_names is None and isinstance(t, pd.Series) and t.name is not None:
         t_names = [str(t.name)]
     values: Any = t if isinstance(t, pd.DataFrame) else as_array(t, "t")
     if values.ndim == 1:
@@ -115,7 +115,14 @@ def weights(weight: Any, n_rows: int) -> np.ndarray:
 
 
 def weights_of_entries(weight: Any, observed: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
-    """Weights as an (n, T) array, 1 where the response is missing."""
+    """Weights as an (n, T) array, 1 where the response is missing; those of a table go to the tasks of its columns."""
+    if isinstance(weight, pd.DataFrame):
+        columns = [str(column) for column in weight.columns]
+        if sorted(columns) == sorted(labels):
+            weight = weight.iloc[:, [columns.index(label) for label in labels]]
+        elif set(columns) & set(labels) and weight.shape == observed.shape:
+            absent = next(label for label in labels if label not in columns)
+            raise ValueError(f"weight has no column {absent!r}, a task of Y. Name its columns as those of Y.")
     raw = np.array(as_array(weight, "weight"))
     if raw.shape == observed.shape[:1]:
         raw[~observed.any(axis=1)] = 1

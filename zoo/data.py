@@ -29,13 +29,14 @@ from zoo.checks import (
 from zoo.columns import (
     listed,
     require_one_column,
-    require_same_index,
+    require_same_rows,
     task_column,
     task_variable,
     weights,
     weights_of_entries,
 )
 from zoo.folds import folds_of_inputs, folds_of_rows
+from zoo.frames import as_pandas, in_order_of_names, read_column, read_table
 from zoo.seeds import generator
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class MultiTaskData:
         Weight of each observation in the likelihood, finite and above 0: its log density counts that many times.
     t_names : tuple of P str, optional
         Names of the columns of ``t``; left out: "t0", "t1", ... None where there is no ``t``.
+    task_column : str, optional
+        Name of the column that the tasks came from: predictions read the tasks of a table there.
     """
 
     inputs: np.ndarray | csr_matrix
@@ -119,6 +122,7 @@ class MultiTaskData:
     transform: Transform | None = None
     weight: np.ndarray | None = None
     t_names: tuple[str, ...] | None = None
+    task_column: str | None = None
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
@@ -142,35 +146,52 @@ class MultiTaskData:
 
         Parameters
         ----------
-        X : (N, D) array_like of float, or scipy.sparse matrix
-            Features, one row an observation. Sparse ones stay sparse, for the models that take them.
+        X : (N, D) array_like of float, table, or scipy.sparse matrix
+            Features, one row an observation. Sparse ones stay sparse, for the models that take them. A table is one
+            of pandas, polars, Arrow or another library that narwhals knows, a DataArray or Dataset of xarray, a
+            structured array, or a dict of columns.
         y : (N,) array_like of float, int or bool
             Responses or labels.
         task : (N,) array_like, optional
-            Task of each row: names, or integers 0 .. T-1 when ``task_names`` is given. Left out: one task.
-        t : (N, P) or (N,) array_like of float, or DataFrame, optional
+            Task of each row: names, or integers 0 .. T-1 when ``task_names`` is given. Left out: one task. The name
+            of a named column is remembered as ``task_column``, unless a feature has it.
+        t : (N, P) or (N,) array_like of float, or table, optional
             Continuous task variable.
         task_names : sequence of T str, optional
             Name of each task code. Default: ``"task <label>"`` for numbers, the labels themselves for strings.
         feature_names : sequence of D str, optional
-            Default: the columns of a DataFrame ``X``, else ``"x0", "x1", ...``.
+            Default: the columns of a table ``X``, else ``"x0", "x1", ...``. Of a table that has these columns in
+            another order each name keeps its column.
         weight : (N,) array_like of float, optional
             Weight of each observation in the likelihood, finite and above 0.
         t_names : sequence of P str, optional
-            Default: the columns of a DataFrame ``t`` or the name of a Series, else ``"t0", "t1", ...``.
+            Default: the columns of a table ``t`` or the name of a Series, else ``"t0", "t1", ...``.
 
         Raises
         ------
+        TypeError
+            A table is lazy.
         ValueError
-            Names the argument and the first offending row, task or column.
+            Names the argument and the first offending row, task or column; or the rows of two arguments have
+            different labels (an index of pandas, a coordinate of xarray).
         """
-        if feature_names is None and isinstance(X, pd.DataFrame):
-            feature_names = list(X.columns)
-        require_same_index(X=X, y=y, task=task, t=t, weight=weight)
+        beside = (X, y, task, t, weight)
+        rows_of = {
+            "X": read_table(X, "X", _texts(feature_names), _others(beside, X)),
+            "y": read_column(y, "y"),
+            "task": read_column(task, "task"),
+            "t": read_table(t, "t", _texts(t_names), _others(beside, t)),
+            "weight": read_column(weight, "weight"),
+        }
+        require_same_rows(**rows_of)
+        X, y, task, t, weight = (part.values for part in rows_of.values())
+        X, feature_names = in_order_of_names(X, feature_names, "X", "feature_names")
         inputs = finite_inputs(X, "X", feature_names)
         n_rows = inputs.shape[0]
         y_ = finite_vector(y, "y", n_rows)
         codes, task_labels = task_codes(task, n_rows, task_names)
+        features = names(feature_names, "feature_names", inputs.shape[1], prefix="x")
+        column = task.name if isinstance(task, pd.Series) and isinstance(task.name, str) else None
         t_, t_labels = task_variable(t, n_rows, t_names)
         return cls(
             inputs=inputs,
@@ -178,16 +199,18 @@ class MultiTaskData:
             y=y_,
             task=codes,
             task_names=names(task_labels, "task_names"),
-            feature_names=names(feature_names, "feature_names", inputs.shape[1], prefix="x"),
+            feature_names=features,
             t=t_,
             weight=None if weight is None else weights(weight, n_rows),
             t_names=t_labels,
+            # A column of features would be read as tasks.
+            task_column=None if column in (*features, *(t_labels or ())) else column or None,
         )
 
     @classmethod
     def from_frame(
         cls,
-        df: pd.DataFrame,
+        df: Any,
         y: str,
         task: str | None = None,
         features: Sequence[str] | None = None,
@@ -198,9 +221,10 @@ class MultiTaskData:
 
         Parameters
         ----------
-        df : pandas.DataFrame
+        df : pandas.DataFrame, or a table of polars, Arrow or another library that narwhals knows
         y, task : str
-            Columns with the response and the task. Task values become task names, in sorted order.
+            Columns with the response and the task. Task values become task names, in sorted order, and the column's
+            name is remembered: predictions read it in tables.
         features : sequence of str, optional
             Columns to use as features; default: every other column.
         t : str or sequence of str, optional
@@ -213,8 +237,12 @@ class MultiTaskData:
         ValueError
             Names the column that ``df`` lacks, or the first offending row.
         """
+        df = as_pandas(df, "df")
         if not isinstance(df, pd.DataFrame):
-            raise TypeError(f"df is a {type(df).__name__}. Give a pandas DataFrame, or use from_arrays.")
+            raise TypeError(
+                f"df is a {type(df).__name__}. Give a DataFrame of pandas, polars or Arrow, or use from_arrays or "
+                "from_xarray."
+            )
         if isinstance(df.columns, pd.MultiIndex):
             raise ValueError("df has columns of several levels. Give them one name each.")
         if isinstance(features, str):
@@ -239,7 +267,7 @@ class MultiTaskData:
         ):
             if y in columns:
                 raise ValueError(f"{argument} holds {y!r}, which is the response. Name another column.")
-        return cls.from_arrays(
+        data = cls.from_arrays(
             X=df[features],
             y=df[y],
             task=task_values,
@@ -248,6 +276,7 @@ class MultiTaskData:
             feature_names=features,
             weight=None if weight is None else df[weight],
         )
+        return data if task is None else replace(data, task_column=str(task))
 
     @classmethod
     def from_multilabel(
@@ -267,7 +296,7 @@ class MultiTaskData:
         Y : (n, T) array_like of float, int or bool
             Responses or labels; NaN marks a missing one.
         task_names, feature_names : sequence of str, optional
-            Default: the columns of a DataFrame, else ``"task 0"`` ... and ``"x0"`` ...
+            Default: the columns of a table, else ``"task 0"`` ... and ``"x0"`` ...
         weight : (n, T) or (n,) array_like of float, optional
             Weight of each entry of ``Y`` in the likelihood, or of each input in all tasks alike; finite and above 0.
             What stands where ``Y`` is NaN is not looked at.
@@ -277,11 +306,16 @@ class MultiTaskData:
         ValueError
             Names the argument and the first offending row, task or column.
         """
-        if task_names is None and isinstance(Y, pd.DataFrame):
-            task_names = list(Y.columns)
-        if feature_names is None and isinstance(X, pd.DataFrame):
-            feature_names = list(X.columns)
-        require_same_index(X=X, Y=Y, weight=weight)
+        beside = (X, Y, weight)
+        rows_of = {
+            "X": read_table(X, "X", _texts(feature_names), _others(beside, X)),
+            "Y": read_table(Y, "Y", _texts(task_names), _others(beside, Y)),
+        }
+        rows_of["weight"] = read_table(weight, "weight", (), _others(beside, weight))
+        require_same_rows(**rows_of)
+        X, Y, weight = (part.values for part in rows_of.values())
+        X, feature_names = in_order_of_names(X, feature_names, "X", "feature_names")
+        Y, task_names = in_order_of_names(Y, task_names, "Y", "task_names")
         inputs = finite_inputs(X, "X", feature_names)
         Y_ = finite_matrix(Y, "Y", task_names, allow_missing=True)
         if len(Y_) != inputs.shape[0]:
@@ -356,7 +390,7 @@ class MultiTaskData:
                 )
         features = features.transpose(row, ...)
         column = features.dims[1]
-        return cls.from_arrays(
+        data = cls.from_arrays(
             X=features.to_numpy(),
             y=dataset[y].to_numpy(),
             task=None if task is None else dataset[task].to_numpy(),
@@ -367,6 +401,7 @@ class MultiTaskData:
             if column in features.coords
             else None,
         )
+        return data if task is None or task in data.feature_names else replace(data, task_column=task)
 
     # ---------------------------------------------------------------- views
 
@@ -572,8 +607,9 @@ class MultiTaskData:
     def add_intercept(self, name: str = "intercept") -> MultiTaskData:
         """Data with a last feature that is 1 everywhere."""
         (name,) = names([name], "name")
-        if name in self.feature_names:
-            raise ValueError(f"name {name!r} is a feature already. Choose another name.")
+        if name in self.feature_names or name == self.task_column:
+            what = "a feature already" if name in self.feature_names else "the column of the tasks"
+            raise ValueError(f"name {name!r} is {what}. Choose another name.")
         transform = self.transform
         if transform is not None:
             transform = replace(
@@ -714,6 +750,15 @@ def _sizes(values: np.ndarray | csr_matrix) -> np.ndarray:
     if is_sparse(values):
         return np.ravel(abs(values).max(axis=0).toarray())
     return np.abs(values).max(axis=0) if len(values) else np.zeros(values.shape[1])
+
+
+def _texts(names_given: Any) -> tuple[str, ...]:
+    """Names as text, where a list of them is given; what else it may be is refused later."""
+    return tuple(map(str, names_given)) if isinstance(names_given, list | tuple | pd.Index) else ()
+
+
+def _others(arguments: tuple[Any, ...], one: Any) -> list[Any]:
+    return [value for value in arguments if value is not one]
 
 
 def _positions(rows: Any) -> np.ndarray:

@@ -120,6 +120,9 @@ class ModelFactory:
     sparse_inputs: ClassVar[bool] = False
     """Whether the features may be a sparse matrix."""
 
+    shares_tasks: ClassVar[bool] = False
+    """Whether it is a model of what tasks have in common: of data with one task ``fit`` warns if nobody named it."""
+
     needs_t: ClassVar[bool] = False
     """Whether the data must have a continuous task variable."""
 
@@ -140,6 +143,26 @@ class ModelFactory:
     """Hooks that a specialised engine is derived from: a subclass that overrides one keeps NUTS alone."""
 
     # ---------------------------------------------------------------- hooks
+
+    def uses_t(self, fit: Fit) -> bool:
+        """Whether predictions use the continuous task variable of the data, which they then need at new rows.
+
+        The model is assembled on one row, and t is used where f or y depends on it. A hook ``prepare`` that is not
+        known to leave t alone counts as one that uses it (below it, ``prepare.leaves_t = True`` says that it does), and
+        so does a hook that reads it as a number from ``data.source``. Override this where you know better.
+        """
+        from zoo.predictive import depends_on
+
+        if self.needs_t or not getattr(type(self).prepare, "leaves_t", False):
+            return True
+        words = (("priors latent likelihood", {"source", "t"}), ("latent_moments predictive_moments", {"t"}))
+        reads = {hook: read for hooks, read in words for hook in hooks.split()}
+        for hook, read in reads.items():
+            code = getattr(getattr(type(self), hook), "__code__", None)
+            if code is None or read <= {*code.co_names, *code.co_consts}:
+                return True
+        row = self.prepare(fit.data.take([0]), fit.population_data, fit.data)
+        return depends_on(self, row, "t")
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims of the model."""
@@ -221,6 +244,11 @@ class ModelFactory:
 
     def condition(self, fit: Fit, task_data: MultiTaskData, random_seed: Any = None) -> Fit:
         """What :meth:`Fit.condition` does."""
+        if type(self).add_task is not ModelFactory.add_task:
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} has no update by the new task's rows that leaves the old tasks alone. "
+                "Use fit.add_task(task_data), in which they count for the old tasks too."
+            )
         raise UnsupportedMethodError(
             f"{type(self).__name__} cannot take up a new task without a new fit. "
             "Fit all tasks together, or predict it with new_task=True."
@@ -328,6 +356,9 @@ class ModelFactory:
             There too: the rows whose responses the predictions may use, those of ``condition`` included.
         """
         return data
+
+    # It makes nothing of t: `uses_t` need only look at the other hooks.
+    prepare.leaves_t = True  # type: ignore[attr-defined]
 
     def _require_fields(self) -> None:
         """Raise where a subclass annotates a field but is no dataclass: the field would be ignored."""
@@ -502,6 +533,13 @@ class ModelFactory:
         y = self.validate(data)
         seed = random_number_source(random_seed, int(chains))
         run = Run(int(draws), int(tune), int(chains), seed, progress)
+        if self.shares_tasks and data.task_names == ("all",) and data.task_column is None:
+            warnings.warn(
+                f"the data have one task, because task was not named, and {type(self).__name__} learns what tasks have "
+                "in common. Pass task=... to MultiTaskData.from_frame or from_arrays.",
+                UserWarning,
+                stacklevel=2,
+            )
         if progress and self.observation.labels:
             negative, positive = label_values(data.y)
             if negative == 0.0:

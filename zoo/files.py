@@ -9,7 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["staged_file", "staged_folder"]
+__all__ = ["require_new", "staged_file", "staged_folder"]
+
+
+def require_new(
+    path: str | os.PathLike[str], overwrite: bool, argument: str = "path", advice: str = "overwrite=True"
+) -> None:
+    """Raise where a file stands at ``path`` already, unless it may be overwritten."""
+    if not overwrite and Path(path).is_file():
+        raise FileExistsError(
+            f"{argument} {str(path)!r} is a file already, which would be lost. Give another name, or {advice}."
+        )
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from zoo.checks import probability
 from zoo.completeness import shortfall
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood
-from zoo.new_rows import read_rows
+from zoo.new_rows import features_by_name, read_rows
 from zoo.seeds import generator
 from zoo.storage import save
 
@@ -155,15 +155,19 @@ class Fit:
 
         Parameters
         ----------
-        X : (n, D) array_like, DataFrame or MultiTaskData
-            Features on the scale before ``standardize``; a DataFrame is read by column names; MultiTaskData brings
-            its tasks, and its scale is known (so pass ``train``, never ``train.X``, where it is standardized).
+        X : (n, D) array_like, table or MultiTaskData
+            Features on the scale before ``standardize``. A table (of pandas, polars, Arrow or another library that
+            narwhals knows, of xarray, a structured array, a dict of columns) is read by column names, an array by the
+            order of its columns; MultiTaskData brings its tasks, and its scale is known (so pass ``train``, never
+            ``train.X``, where it is standardized).
         task : str, int or sequence, optional
             Task of the rows: one for all, or one a row. Strings are task names; whole numbers are positions in
-            ``fit.data.task_names``. May be left out where the data have one task, and for one new task.
-        t : (n, P) array_like or DataFrame, optional
-            Continuous task variable of the rows; a DataFrame is read by column names. Left out: the columns of a
-            DataFrame ``X`` that have these names.
+            ``fit.data.task_names``, but labels in a column of a table. Left out: the column of a table ``X`` with the
+            name that the tasks of the data came from (``fit.data.task_column``); else the data must have one task,
+            or the rows are of one new task.
+        t : (n, P) array_like or table, optional
+            Continuous task variable of the rows; a table is read by column names. Left out: the columns of a
+            table ``X`` that have these names. A model that does not use it needs none.
         new_task : bool
             Predict tasks that were not in the data, from the population; names not yet known are new tasks.
         ci_prob : float
@@ -177,6 +181,14 @@ class Fit:
             Dim ``obs``. Real responses: ``mean``, ``sd``, ``lower``, ``upper`` of y, noise included.
             Labels: the same of the decision value f, ``probability`` of the positive class, and ``label``, the
             class by the sign of the posterior mean of f, coded as in the data.
+
+        Raises
+        ------
+        TypeError
+            A table is lazy.
+        ValueError
+            Names the argument and the row, task or column at fault; or the rows of two arguments have different
+            labels (an index of pandas, a coordinate of xarray).
         """
         probability(ci_prob, "ci_prob")
         with breakdown_explained("the prediction", self.data):
@@ -259,7 +271,7 @@ class Fit:
         self, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
     ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
         rng = generator(random_seed)
-        labels, features, t_values = read_rows(X, task, t, self.data, new_task)
+        labels, features, t_values = read_rows(X, task, t, self.data, new_task, self._does_without_t)
         draws = self.factory.predictive_posterior(self, rng)
         posterior = {str(name): values.to_numpy() for name, values in draws.items()}
         known = self.data.task_names
@@ -288,10 +300,16 @@ class Fit:
             task_names=known,
             feature_names=self.data.feature_names,
             t=t_values,
-            t_names=self.data.t_names,
+            t_names=None if t_values is None else self.data.t_names,
         )
         rows.require_workable_scale(fitted=False)
         return self.factory.prepare(rows, self.population_data, self.data), posterior, rng
+
+    def _does_without_t(self) -> bool:
+        """Whether predictions do without the t that the data have."""
+        if "uses_t" not in self.cache:
+            self.cache["uses_t"] = self.factory.uses_t(self)
+        return not self.cache["uses_t"]
 
     def _draws(
         self, rows: MultiTaskData, posterior: dict[str, np.ndarray], rng: np.random.Generator
@@ -556,8 +574,8 @@ class Fit:
 
         Parameters
         ----------
-        X : (m, D) array_like or sparse matrix
-            Inputs on the model's scale.
+        X : (m, D) array_like, table or sparse matrix
+            Inputs on the model's scale; a table is read by column names.
         combine : bool
             As in :meth:`learned_kernel`. Of a full-Bayes fit it adds, for each draw, the expectation of what the
             inputs of the fit leave open of the base kernel.
@@ -567,10 +585,24 @@ class Fit:
         xarray.DataArray
             Dims ``chain, draw, point, point_bis``.
         """
-        return self.factory.learned_kernel_draws(self, X, combine)
+        return self.factory.learned_kernel_draws(self, features_by_name(X, self.data), combine)
 
     # ---------------------------------------------------------------- files
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fit to a NetCDF file: posterior, data and description, under a temporary name first."""
-        return save(self, path)
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+        """Write the fit to a NetCDF file: posterior, data and description, under a temporary name first.
+
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Whether a file that stands there may be replaced.
+
+        Raises
+        ------
+        FileExistsError
+            There is such a file, and ``overwrite`` is False.
+        OSError
+            The file cannot be written.
+        """
+        return save(self, path, overwrite)

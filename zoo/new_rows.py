@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from zoo.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
+from zoo.columns import require_same_rows
 from zoo.data import MultiTaskData
+from zoo.frames import read_column, read_table, require_one_each
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["read_rows"]
+__all__ = ["column_labels", "features_by_name", "read_rows"]
 
 
 def read_rows(
-    X: Any, task: Any, t: Any, data: MultiTaskData, new_task: bool
+    X: Any,
+    task: Any,
+    t: Any,
+    data: MultiTaskData,
+    new_task: bool,
+    without_t: Callable[[], bool] = lambda: False,
 ) -> tuple[list[str], np.ndarray | csr_matrix, np.ndarray | None]:
-    """Task label of each row, features on the user's scale (a csr_matrix as those of ``data``), and t."""
+    """Task label of each row, features on the user's scale (a csr_matrix as those of ``data``), and t.
+
+    ``without_t`` says whether t may be left out though ``data`` have it; it is asked only where t is missing.
+    """
     if isinstance(X, MultiTaskData):
         if task is not None:
             raise ValueError("task is given twice: X is MultiTaskData and brings its tasks. Leave task out.")
@@ -30,33 +42,52 @@ def read_rows(
         features = _as_fitted(X.original_X(), data)
         if t is None and X.t is not None:
             t = pd.DataFrame(X.t, columns=list(X.t_names or ()))
-        return labels, features, _task_variable(t, X.n_rows, data)
-    frame = X
+        return labels, features, _task_variable(t, X.n_rows, data, without_t)
+    # The table as it was given: its tasks and its t count where none are given beside it.
+    rows_of = {
+        "X": read_table(X, "X", data.feature_names, (task, t)),
+        "task": read_column(task, "task"),
+        "t": read_table(t, "t", data.t_names or (), (X, task)),
+    }
+    require_same_rows(**rows_of)
+    X, task, t = (part.values for part in rows_of.values())
     if isinstance(X, pd.DataFrame):
-        columns = {str(c) for c in X.columns}
-        missing = [name for name in data.feature_names if name not in columns]
-        if missing:
-            raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
-        X = X.rename(columns=str)[list(data.feature_names)]
+        table = X.rename(columns=str)
+        columns = set(table.columns)
+        X = features_by_name(table, data)
+        if t is None and data.t_names is not None and set(data.t_names) <= columns:
+            require_one_each(table, data.t_names, "X")
+            t = table[list(data.t_names)]
+        if task is None and data.task_column in columns:
+            require_one_each(table, [data.task_column], "X")
+            task = table[data.task_column]
     known = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
     features = _as_fitted(finite_inputs(X, "X", known), data)
     n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
         raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
-    if (
-        t is None
-        and data.t_names is not None
-        and isinstance(frame, pd.DataFrame)
-        and set(data.t_names) <= columns
-    ):
-        t = frame
-    t_values = _task_variable(t, n_rows, data)
+    t_values = _task_variable(t, n_rows, data, without_t)
     if task is None and new_task:
         task = "new task"
     return _task_labels(task, n_rows, data.task_names), features, t_values
 
 
-def _task_variable(t: Any, n_rows: int, data: MultiTaskData) -> np.ndarray | None:
+def features_by_name(X: Any, data: MultiTaskData) -> Any:
+    """The columns of a table that are features of the data, in their order; anything without names as it is."""
+    table = read_table(X, "X", data.feature_names).values
+    if not isinstance(table, pd.DataFrame):
+        return table
+    table = table.rename(columns=str)
+    missing = [name for name in data.feature_names if name not in table.columns]
+    if missing:
+        raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
+    require_one_each(table, data.feature_names, "X")
+    return table[list(data.feature_names)]
+
+
+def _task_variable(
+    t: Any, n_rows: int, data: MultiTaskData, without_t: Callable[[], bool]
+) -> np.ndarray | None:
     """The continuous task variable of new rows, its columns as those of ``data``; None where these have none."""
     if data.t_names is None:
         if t is not None:
@@ -64,12 +95,15 @@ def _task_variable(t: Any, n_rows: int, data: MultiTaskData) -> np.ndarray | Non
         return None
     known = ", ".join(map(repr, data.t_names))
     if t is None:
+        if without_t():
+            return None
         raise ValueError(
             f"t is missing: the fitted data have a continuous task variable. Give t with the column(s) {known}, "
             "or a DataFrame X that holds them."
         )
     if isinstance(t, pd.DataFrame):
         t = t.rename(columns=str)
+        require_one_each(t, data.t_names, "t")
         absent = [name for name in data.t_names if name not in t.columns]
         if not absent:
             t = t[list(data.t_names)]
@@ -113,12 +147,15 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
         values = np.repeat(values[None], n_rows)
     if values.shape != (n_rows,):
         raise ValueError(f"task has shape {values.shape} and X has {n_rows} rows. Give one task a row.")
+    absent = np.flatnonzero(pd.isna(values))
+    if len(absent):
+        raise ValueError(f"task is missing in row {absent[0]}. Drop the row or name its task.")
+    if isinstance(task, pd.Series | pd.Index):  # a column of a table holds labels, never positions
+        return column_labels(values, known)
+    values = _whole(values, known)
+    numbers = _numbers_in(known)
     if values.dtype.kind not in "iu":
         return [str(v) for v in values]
-    numbers = _numbers_in(known)
-    if isinstance(task, pd.Series | pd.Index):  # a column of a table holds labels, never positions
-        by_number = dict(zip(numbers or [], known, strict=False))
-        return [by_number.get(int(v), str(v)) for v in values]
     if numbers is not None and numbers != list(range(len(known))):
         # The labels that the tasks came with and their positions differ: never guess.
         raise ValueError(
@@ -134,7 +171,34 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
     return [known[int(v)] for v in values]
 
 
+def column_labels(values: np.ndarray, known: tuple[str, ...]) -> list[str]:
+    """Names of the tasks that a column of a table holds; whole numbers are those in the known names, 1.0 is 1."""
+    by_number = dict(zip(_numbers_in(known) or [], known, strict=False))
+    return [
+        by_number.get(int(v), str(v))
+        if isinstance(v, Integral) and not isinstance(v, bool | np.bool_)
+        else str(v)
+        for v in _whole(np.asarray(values), known)
+    ]
+
+
+def _whole(values: np.ndarray, known: tuple[str, ...]) -> np.ndarray:
+    """Labels with 1.0 as 1, which pandas makes of whole numbers where a merge finds gaps; 1.0 where that is a name."""
+    if values.dtype.kind == "f":
+        whole = np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < 2.0**53)
+        return (
+            values.astype(np.int64) if whole.all() and not {str(v) for v in values} <= set(known) else values
+        )
+    if values.dtype.kind != "O":
+        return values
+    result = values.copy()
+    for row, value in enumerate(values):
+        if isinstance(value, float) and value.is_integer() and str(value) not in known:
+            result[row] = int(value)
+    return result
+
+
 def _numbers_in(known: tuple[str, ...]) -> list[int] | None:
     """The whole numbers that the task names are ("7") or were made from ("task 7"); None if they are words."""
-    matches = [re.fullmatch(r"(?:task )?(-?\d+)", name) for name in known]
+    matches = [re.fullmatch(r"(?:task )?(-?\d+)(?:\.0)?", name) for name in known]
     return [int(m[1]) for m in matches if m] if all(matches) else None

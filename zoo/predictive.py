@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PointwiseLogLikelihood",
+    "depends_on",
     "joint_draws",
     "normal_summary",
     "pointwise_log_likelihood",
@@ -57,6 +58,12 @@ def predictive_draws(
         for s in range(n_draws):
             f[s, block], y[s, block] = function(*(flat[name][s] for name in inputs))
     return f, y
+
+
+def depends_on(factory: ModelFactory, rows: MultiTaskData, name: str) -> bool:
+    """Whether f or y of the model on these prepared rows depends on a variable of the model."""
+    model, f = factory.assemble(rows, rows.y)
+    return name in model.named_vars and model[name] in set(ancestors([f, model["y"]]))
 
 
 def pointwise_log_likelihood(

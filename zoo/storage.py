@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import xarray as xr
 from zoo.checks import finite_inputs, finite_matrix, finite_vector, names
 from zoo.data import MultiTaskData, Transform
 from zoo.digest import tree_digest
-from zoo.files import staged_file
+from zoo.files import require_new, staged_file
 from zoo.seeds import described
 from zoo.untrusted import require_plain_file, require_seal, seal
 
@@ -26,6 +27,7 @@ __all__ = ["load", "save", "to_datatree"]
 SCHEMA_VERSION = 1
 _DATA_INTEGER = np.int32
 _ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
+_OPTIONAL = ("zoo_conditioned", "zoo_task_name")
 _GROUPS = ("posterior", "observed_data", "constant_data")
 
 
@@ -127,8 +129,9 @@ def _transform_to_json(transform: Transform | None) -> dict[str, Any] | None:
     }
 
 
-def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
-    """Write a fit to a NetCDF file under a temporary name, then rename it."""
+def save(fit: Fit, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+    """Write a fit to a NetCDF file under a temporary name, then rename it; see :meth:`Fit.save`."""
+    require_new(path, overwrite)
     tree = fit.idata.copy()
     tree.attrs.update(
         zoo_schema_version=SCHEMA_VERSION,
@@ -136,6 +139,7 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
         zoo_method=fit.method,
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
         zoo_conditioned=json.dumps(fit.conditioned),
+        **({} if fit.data.task_column is None else {"zoo_task_name": json.dumps(fit.data.task_column)}),
     )
     tree.attrs["zoo_digest"] = _digest(tree)
     with staged_file(path) as temporary:
@@ -205,13 +209,13 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         raise ValueError(
             f"path {str(source)!r} holds a fit of {spec['factory']}, not of {cls.__name__}. Pass that class."
         )
-    transform, conditioned = (
+    transform, conditioned, task_column = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
-        for name in ("zoo_transform", "zoo_conditioned")
+        for name in ("zoo_transform", *_OPTIONAL)
     )
     try:
         model = cls.from_spec(spec)
-        data = _data_from_tree(tree, transform)
+        data = replace(_data_from_tree(tree, transform), task_column=_task_column(task_column))
         method = _method(tree, model)
         conditioned = _conditioned(conditioned, data)
         _require_draws(tree["posterior"].to_dataset(), data)
@@ -227,13 +231,13 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
             f"path {str(source)!r} is damaged, or was changed after fit.save: its digest is another. "
             "Fit the model again, or load the file with xarray.open_datatree."
         )
-    for name in (*_ATTRIBUTES, "zoo_conditioned"):
+    for name in (*_ATTRIBUTES, *_OPTIONAL):
         tree.attrs.pop(name, None)
     return Fit(factory=model, data=data, idata=tree, method=method, conditioned=conditioned)
 
 
 def _digest(tree: xr.DataTree) -> str:
-    texts = [str(tree.attrs[name]) for name in (*_ATTRIBUTES, "zoo_conditioned") if name in tree.attrs]
+    texts = [str(tree.attrs[name]) for name in (*_ATTRIBUTES, *_OPTIONAL) if name in tree.attrs]
     return tree_digest(tree, _GROUPS, texts)
 
 
@@ -258,6 +262,13 @@ def _conditioned(saved: Any, data: MultiTaskData) -> tuple[str, ...]:
     if conditioned and conditioned != data.task_names[-len(conditioned) :]:
         raise ValueError("zoo_conditioned does not name the last tasks")
     return conditioned
+
+
+def _task_column(saved: Any) -> str | None:
+    """The column that tasks came from; None for a file that was written before it was remembered."""
+    if saved is not None and not isinstance(saved, str):
+        raise ValueError(f"zoo_task_name is {saved!r}, which is no name")
+    return saved
 
 
 def _require_draws(posterior: xr.Dataset, data: MultiTaskData) -> None:

@@ -236,6 +236,36 @@ class FactoryTestCase:
             assert np.all((predicted["probability"] >= 0) & (predicted["probability"] <= 1))
             assert set(np.unique(predicted["label"])) <= set(np.unique(fit.data.y))
 
+    def test_tables_are_read_by_name(self) -> None:
+        """Columns in any order, of pandas or a dict, give the predictions of the array; t stays with its rows."""
+        fit = self.fit()
+        X, table = _table(fit)
+        t = _places(fit.data, len(X))
+        wanted = fit.predict(X, [fit.data.task_names[i] for i in fit.data.task], t, random_seed=1)
+        task = pd.Series([fit.data.task_names[i] for i in fit.data.task], index=table.index)
+        backwards = table[table.columns[::-1]]
+        for given in (backwards, dict(backwards)):
+            assert fit.predict(given, task, random_seed=1).equals(wanted)
+            assert fit.predict_draws(given, task, random_seed=1).sizes["obs"] == len(X)
+
+    def test_rows_of_other_labels_are_refused(self) -> None:
+        """Tasks and t whose index is in another order than that of X are refused: they belong to other rows."""
+        fit = self.fit()
+        X, table = _table(fit)
+        task = pd.Series([fit.data.task_names[i] for i in fit.data.task], index=table.index)
+        calls = [lambda: fit.predict(table, task.iloc[::-1], random_seed=1)]
+        t = _places(fit.data, len(X))
+        if t is not None:
+            places = pd.DataFrame(t, columns=list(fit.data.t_names or ()), index=table.index).iloc[::-1]
+            calls.append(lambda: fit.predict(table, task, places, random_seed=1))
+        for call in calls:
+            try:
+                call()
+            except ValueError as error:
+                assert "index" in str(error)
+            else:
+                raise AssertionError("rows of another index were paired by position")
+
     def test_predict_new_task(self) -> None:
         """A new task is predicted from the population when asked, and refused when not."""
         fit = self.fit()
@@ -350,6 +380,17 @@ class FactoryTestCase:
 def _places(data: MultiTaskData, n_rows: int) -> np.ndarray | None:
     """Continuous task variable of the first rows, where there is one."""
     return None if data.t is None else data.t[:n_rows]
+
+
+def _table(fit: Fit) -> tuple[np.ndarray, pd.DataFrame]:
+    """Features of the data as an array, and with t as a table."""
+    data = fit.data
+    X = data.original_X()
+    X = X.toarray() if data.is_sparse else np.asarray(X)  # type: ignore[union-attr]
+    table = pd.DataFrame(X, columns=list(data.feature_names))
+    if data.t is not None:
+        table = table.join(pd.DataFrame(data.t, columns=list(data.t_names or ())))
+    return X, table
 
 
 class KernelTestCase:

@@ -171,7 +171,7 @@ def fetch(name: str) -> Path:
         _download(file, cached)
     except OSError as error:  # what requests raises offline or on a 404 is an OSError too
         reason = f" and the download from {file.url} failed ({type(error).__name__})"
-        raise FileNotFoundError(_missing(file, reason)) from error
+        raise FileNotFoundError(_missing(file, reason)) from None
     return cached
 
 

@@ -9,7 +9,9 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp
 
+from zoo.columns import require_same_rows
 from zoo.data import MultiTaskData
+from zoo.frames import read_column
 from zoo.likelihoods.gaussian import Gaussian
 
 if TYPE_CHECKING:
@@ -241,7 +243,9 @@ def _label_scores(test: MultiTaskData, predicted: xr.Dataset) -> dict[str, float
 
 def _columns(**values: Any) -> list[np.ndarray]:
     """The arguments as 1-D arrays of one length."""
-    arrays = {name: np.asarray(value) for name, value in values.items()}
+    columns = {name: read_column(value, name) for name, value in values.items()}
+    require_same_rows(**columns)
+    arrays = {name: np.asarray(column.values) for name, column in columns.items()}
     first, n_rows = next((name, len(a)) for name, a in arrays.items())
     for name, array in arrays.items():
         if array.ndim != 1 or len(array) != n_rows:

@@ -20,6 +20,8 @@ import pandas as pd
 import xarray as xr
 
 from zoo.checks import finite_matrix, positive, probability, whole_number
+from zoo.columns import require_same_rows
+from zoo.frames import read_column, read_table
 from zoo.seeds import generator
 
 __all__ = ["variogram"]
@@ -90,6 +92,9 @@ def variogram(
     says nothing of their places, the curve leaves it somewhere with a probability of about ``1 - ci_prob``, and then
     ``p_value`` is ``1 - ci_prob`` or less. Residuals of a fit with many parameters are not quite exchangeable.
     """
+    read, read_values = read_table(t, "t"), read_column(values, "values")
+    require_same_rows(t=read, values=read_values)
+    t, values = read.values, read_values.values
     places, names = _places(t)
     z = _values(values, len(places))
     divisor = _divisors(scale, places, names)

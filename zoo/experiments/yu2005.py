@@ -220,7 +220,7 @@ def _score(
     if row.kernel and not small:
         machine, _ = machines[points.index(tuned.parameters["AUC"])]
         assert machine.learned is not None
-        machine.learned().save(_kernel_file(folder, method, repeat))
+        machine.learned().save(_kernel_file(folder, method, repeat), overwrite=True)
     return result
 
 

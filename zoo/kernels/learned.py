@@ -24,7 +24,7 @@ import pytensor.tensor as pt
 from pymc.gp import cov
 
 from zoo.checks import finite_inputs, finite_matrix, finite_vector, is_sparse
-from zoo.files import staged_file
+from zoo.files import require_new, staged_file
 from zoo.kernels.basis import half_inverse_of
 from zoo.kernels.description import describe, restore
 from zoo.kernels.evaluate import kernel_diagonal, kernel_matrix
@@ -163,14 +163,23 @@ class LearnedKernel(cov.Covariance):
 
     # ---------------------------------------------------------------- files
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Write the kernel to one file (NumPy's npz), under a temporary name first. Nothing is pickled.
+
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Whether a file that stands there may be replaced.
 
         Raises
         ------
+        FileExistsError
+            There is such a file, and ``overwrite`` is False.
         TypeError
             The base kernel is of a class of your own, or has random parameters.
         """
+        require_new(path, overwrite)
         weights = np.array([self.weight, self.base_weight, self.residual_weight])
         parts = {"half": self.half, "weights": weights, **_inputs_to_arrays(self.inputs)}
         if self.mean is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.checks import finite_matrix, names, one_of, positive, whole_number
+from zoo.frames import as_pandas, read_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,7 +48,7 @@ class TaskGraph:
     task_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        given: Any = self.adjacency
+        given: Any = _named_matrix(self.adjacency)
         if isinstance(given, pd.DataFrame):
             given, found = _by_names(given, self.task_names)
             object.__setattr__(self, "task_names", found)
@@ -137,12 +138,17 @@ class TaskGraph:
         k : int
             Below T. Of tasks at the same distance the first ones count.
         task_names : sequence of T str, optional
+            With a pandas frame, its tasks in the order wanted, or names that are all new.
         weight : {"binary", "gaussian"}
             1, or exp(-(d / s)^2 / 2) of the distance d, with s the mean distance of the edges.
         scale : bool
             Divide each column by its standard deviation first; constant columns then say nothing.
         """
         one_of(weight, _WEIGHTS, "weight")
+        labels = features.index if isinstance(features, pd.DataFrame) else None
+        features = read_table(features, "features").values
+        if task_names is not None and labels is not None:
+            features = _rows_by_name(features, task_names)
         if task_names is None and isinstance(features, pd.DataFrame):
             task_names = [str(name) for name in features.index]
         columns = [str(c) for c in features.columns] if isinstance(features, pd.DataFrame) else None
@@ -378,6 +384,31 @@ def _by_names(frame: pd.DataFrame, wanted: Sequence[str] | None) -> tuple[np.nda
     return values[np.ix_(at, [columns.index(name) for name in order])], order
 
 
+def _named_matrix(adjacency: Any) -> Any:
+    """The matrix as a frame of pandas where its rows or columns have names."""
+    given = as_pandas(adjacency, "adjacency")
+    if not hasattr(given, "dims") or given.ndim != 2:
+        return given
+    labels = [given.indexes.get(dim) for dim in given.dims]
+    if all(index is None for index in labels):
+        return given.to_numpy()
+    return pd.DataFrame(given.to_numpy(), index=labels[0], columns=labels[1])
+
+
+def _rows_by_name(frame: pd.DataFrame, wanted: Sequence[str]) -> pd.DataFrame:
+    """The rows in the order of ``wanted``, where it holds their names; raises where it moves a name."""
+    own, given = [str(name) for name in frame.index], [str(name) for name in wanted]
+    if set(own) == set(given) and len(set(own)) == len(own):
+        return frame.iloc[[own.index(name) for name in given]]
+    moved = [name for i, name in enumerate(given) if name in own and own.index(name) != i]
+    if moved:
+        raise ValueError(
+            f"task_names gives the name {moved[0]!r} to another row than the one that has it in features. "
+            "Give the index of features as task_names, in any order, or names that are all new."
+        )
+    return frame
+
+
 def _checked(matrix: np.ndarray, task_names: Sequence[str]) -> np.ndarray:
     """A matrix of weights, symmetric to the last bit."""
 
@@ -407,6 +438,7 @@ def _checked(matrix: np.ndarray, task_names: Sequence[str]) -> np.ndarray:
 
 def _columns_of_tasks(coefficients: Any) -> tuple[Any, list[str] | None]:
     """Values with tasks as columns, and the tasks' names where they have any."""
+    coefficients = as_pandas(coefficients, "coefficients")
     if isinstance(coefficients, pd.DataFrame):
         return coefficients.to_numpy(), [str(name) for name in coefficients.columns]
     if not hasattr(coefficients, "dims"):

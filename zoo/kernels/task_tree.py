@@ -14,6 +14,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from zoo.checks import names, one_of
+from zoo.frames import as_pandas, require_one_each
 from zoo.kernels.tree import Tree
 
 __all__ = ["TaskTree"]
@@ -366,6 +367,7 @@ def _columns(levels: Sequence[str]) -> list[str]:
 
 def _paths(df: Any, columns: Sequence[str]) -> pd.DataFrame:
     """The columns as strings; raises where one is not there or lacks a value."""
+    df = as_pandas(df, "df")
     if not isinstance(df, pd.DataFrame):
         raise TypeError(
             f"df is a {type(df).__name__}. Give a DataFrame with the columns {', '.join(map(str, columns))}."
@@ -376,6 +378,7 @@ def _paths(df: Any, columns: Sequence[str]) -> pd.DataFrame:
             raise ValueError(
                 f"df has no column {column!r}. Its columns are {', '.join(map(str, df.columns))}."
             )
+    require_one_each(df, columns, "df")
     if not len(df):
         raise ValueError("df has no rows. Give at least one.")
     table = df[list(columns)]

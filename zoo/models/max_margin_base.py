@@ -33,6 +33,7 @@ class MaxMarginBase(ModelFactory):
 
     paper: ClassVar[str] = "li2014"
     prior_order: ClassVar[tuple[str, ...]] = ("covariance_scale", "feature_cov", "task_cov", "coefficients")
+    shares_tasks: ClassVar[bool] = True
 
     loss: str = "hinge"
     C: float | str = 1.0
@@ -123,6 +124,8 @@ class MaxMarginBase(ModelFactory):
         else:
             weight = np.where(positives, self.class_weight[1], self.class_weight[0])
         return replace(data, weight=weight if data.weight is None else weight * data.weight)
+
+    prepare.leaves_t = True  # type: ignore[attr-defined]
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where a given covariance, scale or nu does not fit the data."""

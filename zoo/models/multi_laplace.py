@@ -114,6 +114,7 @@ class MultiLaplaceGP(ModelFactory):
     """
 
     paper: ClassVar[str] = "srijith2014"
+    shares_tasks: ClassVar[bool] = True
     constraints: ClassVar[dict[str, str]] = {"noise": "> 0", "kappa": ">= 0"}
     hooks: ClassVar[tuple[str, ...]] = (*ModelFactory.hooks, "mean_function")
     integrates_functions: ClassVar[bool] = True
@@ -211,6 +212,8 @@ class MultiLaplaceGP(ModelFactory):
     ) -> GPRows:
         """The rows as the kernel sees them."""
         return kernel_rows(data, train, known, self.standardize)
+
+    prepare.leaves_t = True  # type: ignore[attr-defined]
 
     def priors(self, data: ModelData) -> dict[str, Any]:
         """ARD parameters, noise, and what the fields ask for beside them."""

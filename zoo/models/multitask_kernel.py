@@ -106,6 +106,7 @@ class MultiTaskKernelMachine(ModelFactory):
     """
 
     paper: ClassVar[str] = "evgeniou2005"
+    shares_tasks: ClassVar[bool] = True
     constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
     allows_empty_tasks: ClassVar[bool] = True
     jitter: ClassVar[float] = JITTER
@@ -302,6 +303,8 @@ class MultiTaskKernelMachine(ModelFactory):
     ) -> KernelRows:
         """The rows, with the distinct ones among them where the kernel needs function values there."""
         return kernel_rows(data, train if known is not None else None)
+
+    prepare.leaves_t = True  # type: ignore[attr-defined]
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims; the distinct rows are counted where the kernel needs them."""

@@ -78,6 +78,7 @@ class NIWBase(ModelFactory):
     """Fields, hierarchy and engines; see the subclasses."""
 
     paper: ClassVar[str] = "yu2005"
+    shares_tasks: ClassVar[bool] = True
     constraints: ClassVar[dict[str, str]] = {"noise": "> 0"}
     names: ClassVar[tuple[str, str, str]]
     """What coefficients, their mean and their covariance are called."""

@@ -158,6 +158,8 @@ class NIWGaussianProcess(NIWBase):
             basis=basis,
         )
 
+    prepare.leaves_t = True  # type: ignore[attr-defined]
+
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims; inputs are counted."""
         n = data.n_features - 1

@@ -67,6 +67,9 @@ class PooledGP(VaryingCoefficientGP):
         fitted: Any = None if rows.known is None else _with_t(rows.known)
         return replace(_with_t(rows), known=fitted)
 
+    # With "xt" it does not, and `needs_t` says so.
+    prepare.leaves_t = True  # type: ignore[attr-defined]
+
     def coefficients(
         self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None
     ) -> xr.Dataset:

@@ -346,6 +346,9 @@ class VaryingCoefficientGP(ModelFactory):
             data, train if known is not None else None, self.standardize, self.has_constant, real
         )
 
+    # The library's own models that use t say so by `needs_t`.
+    prepare.leaves_t = True  # type: ignore[attr-defined]
+
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims."""
         rows = self.prepare(data)

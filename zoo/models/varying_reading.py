@@ -14,8 +14,10 @@ import pandas as pd
 import xarray as xr
 
 from zoo.checks import finite_matrix, one_of, probability
+from zoo.columns import require_same_rows
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
+from zoo.frames import read_column, read_table, require_one_each
 from zoo.models.varying_fit import latent_moments
 from zoo.models.varying_rows import VaryingRows
 from zoo.predictive import normal_summary, predictive_draws
@@ -72,6 +74,9 @@ def read_places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndar
     """Places on the user's scale (P, .), or None, and the task of each, as :meth:`Fit.coefficients` was asked."""
     data = fit.data
     over_t = data.t is not None
+    read, read_task = read_table(t, "t", data.t_names or (), (task,)), read_column(task, "task")
+    require_same_rows(t=read, task=read_task)
+    t, task = read.values, read_task.values
     if t is not None and not over_t:
         raise ValueError("t is given, but the data of the fit have none. Give task, or leave both out.")
     if t is None and task is None:
@@ -83,8 +88,10 @@ def read_places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndar
     if t is not None:
         names = data.t_names or ()
         if isinstance(t, pd.DataFrame):
+            t = t.rename(columns=str)
             for name in names:
-                one_of(name, [str(c) for c in t.columns], "the columns of t, one of which must be")
+                one_of(name, list(t.columns), "the columns of t, one of which must be")
+            require_one_each(t, names, "t")
             t = t[list(names)]
         raw = np.asarray(t, dtype=np.float64)
         places = finite_matrix(raw.reshape(-1, len(names)) if raw.ndim < 2 else raw, "t", None)

@@ -18,6 +18,7 @@ from pytensor.graph.op import Op
 
 from zoo.inference import ard_evidence as engine
 from zoo.inference.ard_evidence import TaskInputs, evidence
+from zoo.inference.compiled import ensure_compile_folder
 
 __all__ = ["ARDEvidence", "ard_evidence"]
 
@@ -100,6 +101,7 @@ def ard_evidence(
 
 
 def _register() -> None:
+    ensure_compile_folder()
     from pytensor.link.numba.dispatch import basic as numba_basic
 
     @numba_basic.register_funcify_default_op_cache_key(ARDEvidence)

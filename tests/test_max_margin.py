@@ -148,7 +148,8 @@ def test_moves_with_scales_leave_the_posterior(n_tasks, n_features):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_density_of_the_weighted_model(loss):
-    # Rows count weight times; class weights multiply; a learned C brings the normaliser (hinge: over both labels).
+    # Rows count weight times, each with its normaliser, and class weights multiply. The hinge has its own over both
+    # labels.
     import pymc as pm
 
     data = _weighted(_data(loss))
@@ -160,12 +161,12 @@ def test_density_of_the_weighted_model(loss):
     point = {"coefficients": eta, "C_log__": np.log(C)}
     value = flat.compile_logp([flat["y"]], sum=False)(point)[0]
     if loss == "hinge":
-        cost = C * data.weight * np.where(data.y > 0, 2.0, 0.5)
-        loss_of = [-2 * cost * np.maximum(0, 1 - label * f) for label in (data.y, 1, -1)]
-        expected = loss_of[0] - np.logaddexp(loss_of[1], loss_of[2])
+        weight = data.weight * np.where(data.y > 0, 2.0, 0.5)
+        loss_of = [-2 * C * np.maximum(0, 1 - label * f) for label in (data.y, 1, -1)]
+        expected = weight * (loss_of[0] - np.logaddexp(loss_of[1], loss_of[2]))
     else:
-        cost = C * data.weight
-        expected = -2 * cost * np.maximum(0, np.abs(data.y - f) - 0.1) - np.log(0.2 + 1 / cost)
+        missed = np.maximum(0, np.abs(data.y - f) - 0.1)
+        expected = data.weight * (-2 * C * missed - np.log(0.2 + 1 / C))
     assert np.allclose(value, expected, rtol=1e-10)
     assert model.methods.keys() == ({"nuts"} if loss == "hinge" else {"gibbs", "nuts"})
     assert isinstance(flat, pm.Model)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
+from pytensor.graph.traversal import ancestors
 
 from zoo.breakdown import breakdown_explained, require_finite
 from zoo.checks import covariance, one_of, whole_number
@@ -44,7 +45,7 @@ class Method(NamedTuple):
     A method that approximates the prior of the functions may hold them in another variable of ``representations``.
     One that ``estimates`` draws given estimates of other variables, or from a normal law at a mode.
     ``checkpoints`` says that it hands ``run.checkpoint`` to :func:`~zoo.inference.chains.run_chains` or
-    :func:`~zoo.inference.nuts.sample_nuts`, which write as they sample.
+    :func:`~zoo.inference.nuts.sample_nuts`, which write as they sample. ``weights`` says that it takes weights of rows.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Method(NamedTuple):
     approximates: bool = False
     estimates: bool = False
     checkpoints: bool = False
+    weights: bool = False
 
     @property
     def exact(self) -> bool:
@@ -394,7 +396,18 @@ class ModelFactory:
                 f"the hook `likelihood` of {type(self).__name__} added no variable 'y'. "
                 'Name the observed variable "y".'
             )
+        self._require_weights_used(model, view)
         return model, f
+
+    def _require_weights_used(self, model: pm.Model, view: ModelData) -> None:
+        """Raise where the data have weights and a hook of the user's leaves them out of the likelihood."""
+        if view.weight is None or getattr(type(self).likelihood, "takes_weights", False):
+            return
+        if view.weight not in set(ancestors([model["y"], *model.potentials])):
+            raise ValueError(
+                f"weight is given, but the hook `likelihood` of {type(self).__name__} does not use data.weight. "
+                "Multiply the log density of each row by it, or make the data without weight."
+            )
 
     def requirements(self, data: MultiTaskData) -> pd.DataFrame:
         """What the model holds: a table of name, kind, shape, dims, constraint and prior."""
@@ -421,7 +434,10 @@ class ModelFactory:
         """Inference methods of this class with these fields, best first; ``nuts`` serves every model."""
         return [
             Method(
-                "nuts", "draws from the exact posterior by the no-U-turn sampler (nutpie)", checkpoints=True
+                "nuts",
+                "draws from the exact posterior by the no-U-turn sampler (nutpie)",
+                checkpoints=True,
+                weights=True,
             )
         ]
 
@@ -448,8 +464,11 @@ class ModelFactory:
 
     def _engine(self, method: str | None, data: MultiTaskData) -> str:
         available = self.methods
+        weighted = getattr(data, "weight", None) is not None
+        taking = [m.name for m in self._methods() if m.name in available and m.weights]
         if method is None:
-            return self.default_method(data)
+            best = self.default_method(data)
+            return next(iter(taking), best) if weighted and best not in taking else best
         known = [m.name for m in self._methods()]
         if method not in known:
             raise UnsupportedMethodError(
@@ -460,6 +479,11 @@ class ModelFactory:
             raise UnsupportedMethodError(
                 f"{type(self).__name__} overrides the hook {hooks}, and method {method!r} was derived for the "
                 'original. Use method="nuts".'
+            )
+        if weighted and method not in taking:
+            raise UnsupportedMethodError(
+                f"weight is given, and method {method!r} of {type(self).__name__} takes no weights of rows. "
+                f"Use method {' or '.join(map(repr, taking))}, or make the data without weight."
             )
         return method
 

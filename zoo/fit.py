@@ -70,6 +70,7 @@ class Fit:
             task=data.task[old],
             task_names=data.task_names[:n_tasks],
             t=None if data.t is None else data.t[old],
+            weight=None if data.weight is None else data.weight[old],
         )
 
     @property
@@ -385,10 +386,13 @@ class Fit:
     def compute_log_likelihood(self) -> xr.DataTree:
         """Add the group ``log_likelihood`` to ``idata``, for ``arviz.loo`` and ``arviz.compare``.
 
-        What ``pm.compute_log_likelihood`` does for a model sampled by PyMC; here it works for every inference method,
-        from the posterior's variables. Log densities are on the model's scale: of standardized responses where
-        the data were standardized. For a pseudo-likelihood they are pseudo-log-likelihoods, see
-        :class:`zoo.distributions.HingePseudoLikelihood`, and use :func:`zoo.diagnostics.loo` on them.
+        What ``pm.compute_log_likelihood`` does for a model sampled by PyMC; here it works for every
+        inference method, from the posterior's variables. Log densities are on the model's scale: of
+        standardized responses where the data were standardized. That of a row of weight h is h
+        times the log density of its response, as in the model: the row is h rows alike, and leave-
+        one-out leaves all of them out. For a pseudo-likelihood they are pseudo-log-likelihoods, see
+        :class:`zoo.distributions.HingePseudoLikelihood`, and use :func:`zoo.diagnostics.loo` on
+        them.
 
         Returns
         -------

@@ -304,8 +304,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "laplace_left_out",
         "what a label's log density has beyond its quadratic part, counted twice",
         "zoo/inference/kernel_laplace.py",
-        "np.sum(log_expit(y * f) + 0.5 * omega * f**2 - nu * f)",
-        "np.sum(log_expit(y * f) + omega * f**2 - nu * f)",
+        "np.sum(h * log_expit(y * f) + 0.5 * omega * f**2 - nu * f)",
+        "np.sum(h * log_expit(y * f) + omega * f**2 - nu * f)",
         ("tests/test_kernel_engines.py",),
     ),
 )

@@ -164,7 +164,7 @@ DENSITIES = {
     "functions": (zoo.NIWGaussianProcess, {"base_kernel": "matern32"}, {}, {"group_moves": True}),
     "functions, a task without rows": (zoo.NIWGaussianProcess, {}, {"empty": True}, {"group_moves": False}),
     "tube, learned C": (zoo.MaxMargin, LEARNED_C, {}, {}),
-    "tube, learned C, weights, no group moves": (zoo.MaxMargin, LEARNED_C, {"weight": True}, {"group_moves": False}),
+    "tube, learned C, no group moves": (zoo.MaxMargin, LEARNED_C, {}, {"group_moves": False}),
     "latent features, tube, many columns": (zoo.NonparametricMaxMargin, {**TUBE, "K_max": 2000}, {}, {}),
     "kernel machine": (zoo.MultiTaskKernelMachine, {}, {}, {}),
 }  # fmt: skip
@@ -178,12 +178,10 @@ _LONG = pytest.param("kernel machine", marks=pytest.mark.scheduled)
 def test_against_joint_draws(case):
     kind, fields, shape, options = DENSITIES[case]
     shape = dict(shape)
-    empty, weight = shape.pop("empty", False), shape.pop("weight", False)
+    empty = shape.pop("empty", False)
     data = rows(**shape, labels=False)
     if empty:
         data = replace(data, task_names=(*data.task_names, "empty"))
-    if weight:
-        data = replace(data, weight=np.linspace(0.3, 2.0, data.n_rows))
     slow = kind is zoo.MultiTaskKernelMachine or "latent" in case
     result = kernel_test(
         kind(**fields), data, sweeps=2 if slow else SWEEPS, size=500 if slow else 1000, alpha=ALPHA, random_seed=1,

@@ -119,8 +119,9 @@ def sbc(
     factory : ModelFactory
         With a proper prior, not so wide that y overflows.
     data : MultiTaskData
-        Features, tasks, weights; y is simulated. Where a prior looks at y, as that of ``VaryingCoefficientGP`` at its
-        mean and spread, it is the one given these y. Few rows show the most, and cost least.
+        Features and tasks, without weights; y is simulated. Where a prior looks at y, as that of
+        ``VaryingCoefficientGP`` at its mean and spread, it is the one given these y. Few rows show
+        the most, and cost least.
     method : str, optional
         One that draws from the exact posterior; default: the factory's first such method.
     replications : int
@@ -150,7 +151,7 @@ def sbc(
     Raises
     ------
     ValueError
-        The likelihood is a pseudo-likelihood, the model has a potential, or weights of rows depend on y, so that y
+        The likelihood is a pseudo-likelihood, the model has a potential, or the rows have weights, so that y
         cannot be simulated; or the method does not draw from the exact posterior. The message names another test.
     """
     whole_number(replications, "replications", 2)
@@ -242,6 +243,11 @@ def _require_simulated(factory: ModelFactory, data: MultiTaskData, y: np.ndarray
     weights = [p.weight for p in prepared if p.weight is not None]
     if any(not np.array_equal(w, weights[0]) for w in weights):
         raise ValueError("the weights of the rows depend on y. Leave class_weight out to calibrate.")
+    if any((w != 1.0).any() for w in weights):
+        raise ValueError(
+            "weight is given: a row of weight 2 counts as two rows alike, and a y that is drawn for it has another "
+            "law. Make the data without weight to calibrate."
+        )
 
 
 # ---------------------------------------------------------------- one replication

@@ -58,14 +58,26 @@ def leave_one_out(
     residual: np.ndarray,
     parameters: Parameters,
     constant: float,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Log density (N,) of each row given the others of its task, noise included (Rasmussen & Williams 2006, 5.12)."""
+    r"""Log density (N,) of each row given the others of its task, noise included (Rasmussen & Williams 2006, 5.12).
+
+    A row of weight h counts h times here, and is left out h times: with m and v the mean and variance of f given the
+    others,
+
+    .. math::
+
+        \log \int N(y; f, \sigma^2)^h N(f; m, v) df = \log N(y; m, v + \sigma^2 / h)
+        - \tfrac{h - 1}{2} \log(2 \pi \sigma^2) - \tfrac12 \log h .
+    """
+    h = np.ones(len(X)) if weight is None else weight
     result = np.empty(len(X))
     for t in np.unique(task):
         rows = np.flatnonzero(task == t)
         A = _covariance(kernel, X[rows], X[rows], t, parameters, constant)
-        inverse = np.linalg.inv(A + parameters.noise[t] * np.eye(len(rows)))
+        inverse = np.linalg.inv(A + np.diag(parameters.noise[t] / h[rows]))
         precision = np.diag(inverse)
         gap = inverse @ residual[rows] / precision
         result[rows] = 0.5 * (np.log(precision / (2.0 * np.pi)) - gap**2 * precision)
+        result[rows] -= 0.5 * ((h[rows] - 1.0) * np.log(2.0 * np.pi * parameters.noise[t]) + np.log(h[rows]))
     return result

@@ -15,6 +15,9 @@ Rows of a task at the same input count as one: with :math:`c` rows there, mean :
     \log N(y; 0, A) = \log N(\bar y; 0, a K + m^2 1 1^\top + \sigma^2 \mathrm{diag}(1/c))
         - \tfrac{N - n}{2} \log(2 \pi \sigma^2) - \tfrac12 \sum \log c - S / (2 \sigma^2)
 
+A row of weight h has the density :math:`N(y; f, \sigma^2)^h`, that of h rows alike: c, N, :math:`\bar y` and S are then
+sums by the weights.
+
 One factorisation a task: of A (n x n), or for a linear kernel with fewer features than inputs of the matrix
 :math:`M = \sigma^2 I + W^{1/2} Z^\top C Z W^{1/2}` of its features :math:`Z = [X, 1]` and their weights
 :math:`W = (a \kappa, m^2)`, for which the Gram matrices are made once.
@@ -42,8 +45,8 @@ class TaskInputs(NamedTuple):
     """Distinct inputs of all tasks, task by task.
 
     ``X`` (n, D); ``starts`` (T + 1,): task t has the inputs ``starts[t] .. starts[t + 1]``; ``counts`` (n,): rows at
-    each; ``slot`` (N,): the input of each row; ``gram`` (T, D + 1, D + 1): ``[X, 1]' diag(counts) [X, 1]`` of each
-    task, empty unless the kernel is linear.
+    each, or the sum of their weights; ``slot`` (N,): the input of each row; ``gram`` (T, D + 1, D + 1):
+    ``[X, 1]' diag(counts) [X, 1]`` of each task, empty unless the kernel is linear; ``weight`` (N,): of each row.
     """
 
     X: np.ndarray
@@ -51,12 +54,22 @@ class TaskInputs(NamedTuple):
     counts: np.ndarray
     slot: np.ndarray
     gram: np.ndarray
+    weight: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray, task: np.ndarray, n_tasks: int, linear: bool = False) -> TaskInputs:
-        """The inputs of rows ``X`` (N, D) of tasks ``task`` (N,)."""
+    def of(
+        cls,
+        X: np.ndarray,
+        task: np.ndarray,
+        n_tasks: int,
+        linear: bool = False,
+        weight: np.ndarray | None = None,
+    ) -> TaskInputs:
+        """The inputs of rows ``X`` (N, D) of tasks ``task`` (N,), with weights (N,) or none."""
         keyed = np.column_stack([task.astype(np.float64), X + 0.0])
-        distinct, slot, counts = np.unique(keyed, axis=0, return_inverse=True, return_counts=True)
+        distinct, slot = np.unique(keyed, axis=0, return_inverse=True)
+        slot, h = slot.ravel(), np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)
+        counts = np.bincount(slot, h, minlength=len(distinct))
         inputs = np.ascontiguousarray(distinct[:, 1:])
         starts = np.searchsorted(distinct[:, 0], np.arange(n_tasks + 1))
         D = X.shape[1]
@@ -65,7 +78,7 @@ class TaskInputs(NamedTuple):
             rows = slice(starts[t], starts[t + 1])
             Z = np.column_stack([inputs[rows], np.ones(starts[t + 1] - starts[t])])
             gram[t] = (Z.T * counts[rows]) @ Z
-        return cls(inputs, starts.astype(np.int64), counts.astype(np.float64), slot.ravel(), gram)
+        return cls(inputs, starts.astype(np.int64), counts, slot, gram, h)
 
     @property
     def n_tasks(self) -> int:
@@ -77,13 +90,15 @@ class TaskInputs(NamedTuple):
         return slice(int(self.starts[t]), int(self.starts[t + 1]))
 
     def means(self, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Means (n,) of values (N,) at each input; squares within them and numbers of rows of each task, (T,)."""
-        mean = np.bincount(self.slot, weights=residual, minlength=len(self.X)) / self.counts
+        """Means (n,) of values (N,) at each input; squares within them and weights of each task, (T,)."""
+        mean = np.bincount(self.slot, weights=self.weight * residual, minlength=len(self.X)) / self.counts
         task = np.repeat(np.arange(self.n_tasks), np.diff(self.starts))
         squares = np.bincount(
-            task[self.slot], weights=(residual - mean[self.slot]) ** 2, minlength=self.n_tasks
+            task[self.slot],
+            weights=self.weight * (residual - mean[self.slot]) ** 2,
+            minlength=self.n_tasks,
         )
-        return mean, squares, np.bincount(task[self.slot], minlength=self.n_tasks)
+        return mean, squares, np.bincount(task[self.slot], self.weight, minlength=self.n_tasks)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -165,14 +180,14 @@ def inverse_factor(L: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def evidence(kind, X, starts, counts, slot, gram, residual, kappa, noise, amplitude, constant):
+def evidence(kind, X, starts, counts, slot, gram, weight, residual, kappa, noise, amplitude, constant):
     r"""Log marginal likelihood of every task and its gradient.
 
     Parameters
     ----------
     kind : int
         One of :data:`KERNELS`.
-    X, starts, counts, slot, gram
+    X, starts, counts, slot, gram, weight
         See :class:`TaskInputs`.
     residual : (N,) float64
         Responses less their mean.
@@ -193,7 +208,7 @@ def evidence(kind, X, starts, counts, slot, gram, residual, kappa, noise, amplit
     T, D = kappa.shape
     value, d_kappa = np.zeros(T), np.zeros((T, D))
     d_noise, d_amplitude, d_residual = np.zeros(T), np.zeros(T), np.zeros(len(residual))
-    mean, squares, sizes, task = _means(starts, counts, slot, residual)
+    mean, squares, sizes, task = _means(starts, counts, slot, weight, residual)
     pull = np.zeros(len(X))  # derivative in the mean at each input
     for t in range(T):
         low, high = starts[t], starts[t + 1]
@@ -219,13 +234,13 @@ def evidence(kind, X, starts, counts, slot, gram, residual, kappa, noise, amplit
         d_noise[t] += 0.5 * (squares[t] / variance - left) / variance
     for row in range(len(residual)):
         u = slot[row]
-        d_residual[row] = pull[u] / counts[u] - (residual[row] - mean[u]) / noise[task[u]]
+        d_residual[row] = weight[row] * (pull[u] / counts[u] - (residual[row] - mean[u]) / noise[task[u]])
     return value, d_kappa, d_noise, d_amplitude, d_residual
 
 
 @njit(cache=True, nogil=True)
-def _means(starts, counts, slot, residual):
-    """Means at the inputs, squares within and numbers of rows of each task, task of each input."""
+def _means(starts, counts, slot, weight, residual):
+    """Means at the inputs, squares within and weights of the rows of each task, task of each input."""
     T, n = len(starts) - 1, len(counts)
     mean, squares, sizes, task = np.zeros(n), np.zeros(T), np.zeros(T), np.zeros(n, np.int64)
     for t in range(T):
@@ -233,10 +248,10 @@ def _means(starts, counts, slot, residual):
             task[u] = t
             sizes[t] += counts[u]
     for row in range(len(residual)):
-        mean[slot[row]] += residual[row] / counts[slot[row]]
+        mean[slot[row]] += weight[row] * residual[row] / counts[slot[row]]
     for row in range(len(residual)):
         u = slot[row]
-        squares[task[u]] += (residual[row] - mean[u]) ** 2
+        squares[task[u]] += weight[row] * (residual[row] - mean[u]) ** 2
     return mean, squares, sizes, task
 
 

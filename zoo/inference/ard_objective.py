@@ -145,7 +145,9 @@ def matrix_evidence(
         pull[rows] = -alpha
     task = np.repeat(np.arange(inputs.n_tasks), np.diff(inputs.starts))
     slot = inputs.slot
-    d_residual = pull[slot] / inputs.counts[slot] - (residual - mean[slot]) / noise[task[slot]]
+    d_residual = inputs.weight * (
+        pull[slot] / inputs.counts[slot] - (residual - mean[slot]) / noise[task[slot]]
+    )
     return value, d_kappa, d_noise, d_amplitude, d_residual
 
 

@@ -42,12 +42,14 @@ _SMALL_LOSS = 1e-9
 
 
 class Gram(NamedTuple):
-    """Sums over rows: of products of features (p, p), of features times responses (p,), of squares; how many rows."""
+    """Sums over rows by their weights: of products of features (p, p), of features times responses (p,), of squares;
+    and of the weights.
+    """
 
     G: np.ndarray
     h: np.ndarray
     yy: float
-    n: int
+    n: float
 
     def __add__(self, other: Any) -> Gram:
         return Gram(self.G + other.G, self.h + other.h, self.yy + other.yy, self.n + other.n)
@@ -168,8 +170,9 @@ def gaussian_evidence(
     Parameters
     ----------
     residual : callable, optional
-        ``residual(w)``, the rows' ``y - Phi w``, for a pass over the rows where the noise is so small that the sum of
-        their squares, as a difference of the sums, has no digits.
+        ``residual(w)``, the rows' ``y - Phi w`` times the roots of their weights, for a pass over
+        the rows where the noise is so small that the sum of their squares, as a difference of the
+        sums, has no digits.
     """
     root, variance = np.exp(0.5 * log_variances), np.exp(2.0 * log_noise)
     factor = _factor(gram.G, root, 1.0 / variance)

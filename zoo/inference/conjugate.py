@@ -35,7 +35,12 @@ _LOG_SCALE = np.linspace(-12.0, 2.0, 2801)
 
 
 def linear_regression_draws(
-    X: np.ndarray, y: np.ndarray, n_draws: int, scale: float, rng: np.random.Generator
+    X: np.ndarray,
+    y: np.ndarray,
+    n_draws: int,
+    scale: float,
+    rng: np.random.Generator,
+    weight: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Independent posterior draws.
 
@@ -45,12 +50,19 @@ def linear_regression_draws(
     n_draws : int
     scale : float
         ``s``, the scale of the half-normal prior on tau.
+    weight : (N,), optional
+        Weights of the rows: the log density of a row counts so many times. X and y times their roots take the place of
+        X and y then, and the sum of the weights that of N.
 
     Returns
     -------
     w, noise, tau : (n_draws, D), (n_draws,), (n_draws,)
         Coefficients, noise standard deviation, prior scale.
     """
+    size = float(len(y))
+    if weight is not None:
+        root, size = np.sqrt(weight), float(weight.sum())
+        X, y = root[:, None] * X, root * y
     U, d, V = np.linalg.svd(X, full_matrices=False)
     u = U.T @ y
     outside = y - U @ u
@@ -59,7 +71,7 @@ def linear_regression_draws(
     def residual(tau: np.ndarray) -> np.ndarray:
         return outside @ outside + (u**2 / (1.0 + (tau[:, None] * d) ** 2)).sum(axis=1)
 
-    shape = NOISE_SHAPE + len(y) / 2.0
+    shape = NOISE_SHAPE + size / 2.0
     log_density = (
         _LOG_SCALE  # Jacobian of log tau
         - 0.5 * (tau / scale) ** 2

@@ -112,6 +112,7 @@ def expectation_maximisation(
     scale: np.ndarray | None = None,
     noise_prior: tuple[float, float] | None = None,
     noise_by_task: bool = False,
+    weight: np.ndarray | None = None,
     noise_floor: float = 0.0,
     start: tuple[np.ndarray, np.ndarray, np.ndarray | float] | None = None,
     max_iter: int = 1000,
@@ -140,6 +141,8 @@ def expectation_maximisation(
         Inverse-gamma law of the noise variance; flat when left out.
     noise_by_task : bool
         One noise a task.
+    weight : (N,), optional
+        Weights of the rows, above 0: the log density of a row counts so many times.
     noise_floor : float
         Smallest noise standard deviation. The M-step for the variance is then the larger of (9) and the floor squared,
         which is still the maximum, as its objective has one peak: the climb stays monotone.
@@ -180,7 +183,7 @@ def expectation_maximisation(
         raise ValueError(f"space is {space!r}; it is 'weights', 'functions' or None")
     used, row = np.unique(row, return_inverse=True)  # theorem 5.3
     distinct, number = merge_equal(inputs[used])
-    rows = sort_rows(number[row], task, y, n_tasks)
+    rows = sort_rows(number[row], task, y, n_tasks, weight)
     span = Span(distinct, tau, scale)
     space = space or _cheaper(rows, span)
     span.as_functions = space == "functions" and span.invertible
@@ -204,7 +207,7 @@ def expectation_maximisation(
 
     vectors = LogCholesky(span.q, prior, rows.counts, noise_by_task)
     mean, cov, noise = _check_start(start, inputs.shape[1], n_tasks, noise_by_task) or _default_start(
-        inputs.shape[1], tau, scale, y, n_tasks if noise_by_task else None
+        inputs.shape[1], tau, scale, y, weight, n_tasks if noise_by_task else None
     )
     variance = np.maximum(noise, noise_floor) ** 2
     order = span.q if space == "weights" else len(distinct)
@@ -292,9 +295,14 @@ def _check_start(
 
 
 def _default_start(
-    r: int, tau: float, scale: np.ndarray | None, y: np.ndarray, n_noises: int | None
+    r: int,
+    tau: float,
+    scale: np.ndarray | None,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    n_noises: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    noise = np.sqrt(0.5 * np.mean(y**2)) or 1.0
+    noise = np.sqrt(0.5 * np.average(y**2, weights=weight)) or 1.0
     cov = np.eye(r) if scale is None else np.asarray(scale) / tau
     return np.zeros(r), cov, np.asarray(noise) if n_noises is None else np.full(n_noises, noise)
 
@@ -302,10 +310,10 @@ def _default_start(
 def _cheaper(rows: Rows, span: Span) -> Literal["weights", "functions"]:
     """By floating-point operations of a step."""
     n, q = span.features.shape
-    depth = min(int(rows.counts.max()), q)
+    depth = min(int(rows.sizes.max()), q)
     weights = len(rows.counts) * (4.0 * depth * q**2 + 4.5 * q**3)
     shared = 3.4 * n**3 if span.invertible else 3.0 * n**2 * q + 3.0 * n * q**2 + n**3 / 3.0
-    functions = shared + (np.minimum(rows.counts, n).astype(float) ** 3).sum()
+    functions = shared + (np.minimum(rows.sizes, n).astype(float) ** 3).sum()
     return "functions" if functions < weights and n <= _MOST_INPUTS else "weights"
 
 

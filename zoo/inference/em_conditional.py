@@ -21,6 +21,7 @@ def conditional_draws(
     noise: np.ndarray | float,
     n_draws: int,
     rng: np.random.Generator,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Draws of the coefficients given the population and the data.
 
@@ -31,20 +32,21 @@ def conditional_draws(
     ----------
     inputs : (n, r)
     row, task, y : (N,)
-        As in :func:`zoo.inference.em.expectation_maximisation`; ``noise`` is one standard deviation or one a task.
+        As in :func:`zoo.inference.em.expectation_maximisation`; ``noise`` is one standard deviation, or one for each
+        task, and ``weight`` (N,) the weights of the rows.
     mean, cov : (r,), (r, r)
 
     Returns
     -------
     (n_draws, r, T)
     """
-    rows, noises = sort_rows(row, task, y, n_tasks), np.broadcast_to(noise, n_tasks)
+    rows, noises = sort_rows(row, task, y, n_tasks, weight), np.broadcast_to(noise, n_tasks)
     root = cholesky_factor(cov, "cov")
     draws = np.empty((n_draws, len(mean), n_tasks))
     for t in range(n_tasks):
-        index, response = rows.of(t)
-        X, s, z = inputs[index], noises[t], rng.standard_normal((n_draws, len(mean)))
-        if len(index) >= len(mean):
+        X, response = rows.scaled(t, inputs)
+        s, z = noises[t], rng.standard_normal((n_draws, len(mean)))
+        if len(X) >= len(mean):
             A = X @ root / s
             factor = cholesky_factor(np.eye(len(mean)) + A.T @ A, "the posterior precision of a task")
             white = solve_triangular(factor, A.T @ (response - X @ mean) / s, lower=True)
@@ -53,7 +55,7 @@ def conditional_draws(
             )
         else:
             w = mean + z @ root.T
-            gap = response - w @ X.T - s * rng.standard_normal((n_draws, len(index)))
+            gap = response - w @ X.T - s * rng.standard_normal((n_draws, len(X)))
             draws[:, :, t] = w + gap @ _gain(X, cov, s)
     return draws
 
@@ -65,13 +67,14 @@ def conditional_covariances(
     n_tasks: int,
     cov: np.ndarray,
     noise: np.ndarray | float,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Posterior covariances (T, r, r) of the coefficients given the population, (6)."""
-    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks), np.broadcast_to(noise, n_tasks)
+    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks, weight), np.broadcast_to(noise, n_tasks)
     root, r = cholesky_factor(cov, "cov"), len(cov)
     result = np.empty((n_tasks, r, r))
     for t in range(n_tasks):
-        X, s = inputs[rows.of(t)[0]], noises[t]
+        X, s = rows.scaled(t, inputs)[0], noises[t]
         if len(X) >= r:
             A = X @ root / s
             half = solve_triangular(
@@ -93,13 +96,14 @@ def conditional_means(
     mean: np.ndarray,
     cov: np.ndarray,
     noise: np.ndarray | float,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Posterior means (r, T) of the coefficients given the population, (5)."""
-    rows, noises = sort_rows(row, task, y, n_tasks), np.broadcast_to(noise, n_tasks)
+    rows, noises = sort_rows(row, task, y, n_tasks, weight), np.broadcast_to(noise, n_tasks)
     result = np.empty((len(mean), n_tasks))
     for t in range(n_tasks):
-        index, response = rows.of(t)
-        result[:, t] = mean + (response - inputs[index] @ mean) @ _gain(inputs[index], cov, noises[t])
+        X, response = rows.scaled(t, inputs)
+        result[:, t] = mean + (response - X @ mean) @ _gain(X, cov, noises[t])
     return result
 
 

@@ -28,7 +28,7 @@ __all__ = ["Functions"]
 
 
 class _Group(NamedTuple):
-    """Tasks of the same inputs and noise: ``repeats`` counts the rows at an input, ``y`` is their mean."""
+    """Tasks of the same inputs and noise: ``repeats`` sums the weights of the rows at an input, ``y`` is their mean."""
 
     inputs: np.ndarray
     repeats: np.ndarray
@@ -41,12 +41,14 @@ class Functions:
 
     def __init__(self, features: np.ndarray | None, n: int, rows: Rows, prior: Prior, by_task: bool):
         self.features, self.n, self.prior, self.counts = features, n, prior, rows.counts
-        self.within, self.merged, self.constant = np.zeros(len(rows.counts)), np.zeros(len(rows.counts)), 0.0
+        self.within, self.merged, self.constant = np.zeros(len(rows.sizes)), np.zeros(len(rows.sizes)), 0.0
         members: dict[tuple, list] = {}
-        for t in np.flatnonzero(rows.counts).tolist():
-            index, place, repeats = np.unique(rows.of(t)[0], return_inverse=True, return_counts=True)
-            y = np.bincount(place, rows.of(t)[1]) / repeats
-            self.within[t] = ((rows.of(t)[1] - y[place]) ** 2).sum()
+        for t in np.flatnonzero(rows.sizes).tolist():
+            h = rows.weights_of(t)
+            index, place = np.unique(rows.of(t)[0], return_inverse=True)
+            repeats = np.bincount(place, h)
+            y = np.bincount(place, h * rows.of(t)[1]) / repeats
+            self.within[t] = (h * (rows.of(t)[1] - y[place]) ** 2).sum()
             self.merged[t] = (repeats - 1).sum()
             self.constant -= 0.5 * float(np.log(repeats).sum())
             key = (index.tobytes(), repeats.tobytes(), t if by_task else -1)

@@ -49,21 +49,42 @@ class Step(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows sorted by task: task t has those from ``starts[t]`` to ``starts[t + 1]``."""
+    """Rows sorted by task: task t has those from ``starts[t]`` to ``starts[t + 1]``; ``weight`` None is 1 each."""
 
     input: np.ndarray
     y: np.ndarray
     starts: np.ndarray
+    weight: np.ndarray | None = None
 
     def of(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Inputs (by number) and responses of a task."""
         rows = slice(self.starts[t], self.starts[t + 1])
         return self.input[rows], self.y[rows]
 
+    def weights_of(self, t: int) -> np.ndarray:
+        """Weights of its rows."""
+        rows = slice(self.starts[t], self.starts[t + 1])
+        return np.ones(rows.stop - rows.start) if self.weight is None else self.weight[rows]
+
+    def scaled(self, t: int, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its features and responses times the roots of their weights: noise of these has the variance of weight 1."""
+        index, y = self.of(t)
+        if self.weight is None:
+            return inputs[index], y
+        root = np.sqrt(self.weights_of(t))
+        return root[:, None] * inputs[index], root * y
+
     @property
-    def counts(self) -> np.ndarray:
+    def sizes(self) -> np.ndarray:
         """Rows of each task."""
         return np.diff(self.starts)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Sum of the weights of each task: how many rows it is worth."""
+        if self.weight is None:
+            return self.sizes
+        return np.array([self.weights_of(t).sum() for t in range(len(self.starts) - 1)])
 
 
 class Prior(NamedTuple):
@@ -135,11 +156,18 @@ def make_population(mean: np.ndarray, cov: np.ndarray, variance: np.ndarray) -> 
     return Population(mean, cov, cholesky_factor(cov, "the covariance of the population"), variance)
 
 
-def sort_rows(row: np.ndarray, task: np.ndarray, y: np.ndarray, n_tasks: int) -> Rows:
+def sort_rows(
+    row: np.ndarray, task: np.ndarray, y: np.ndarray, n_tasks: int, weight: np.ndarray | None = None
+) -> Rows:
     """Rows in the order of their tasks."""
     order = np.argsort(task, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=n_tasks))])
-    return Rows(np.asarray(row)[order], np.asarray(y, dtype=np.float64)[order], starts)
+    return Rows(
+        np.asarray(row)[order],
+        np.asarray(y, dtype=np.float64)[order],
+        starts,
+        None if weight is None else weight[order],
+    )
 
 
 @njit(cache=True, nogil=True)

@@ -19,11 +19,11 @@ class Weights:
     def __init__(self, features: np.ndarray, rows: Rows, prior: Prior, chunk: int):
         T, q = len(rows.counts), features.shape[1]
         self.prior, self.counts = prior, rows.counts
-        depth = min(int(rows.counts.max()), q)
+        depth = min(int(rows.sizes.max()), q)
         self.X, self.z, self.within = np.zeros((T, depth, q)), np.zeros((T, depth)), np.zeros(T)
         for t in range(T):
-            index, y = rows.of(t)
-            joint = np.column_stack([features[index], y])
+            scaled, y = rows.scaled(t, features)
+            joint = np.column_stack([scaled, y])
             if len(y) > q:
                 # [X, y] = Q [R, z; 0, e], so ||y - X w||^2 = ||z - R w||^2 + e^2.
                 joint = np.linalg.qr(joint, mode="r")

@@ -29,13 +29,19 @@ class Mode(NamedTuple):
     log_joint: float
 
 
-def logistic_mode(prior: FunctionPrior, numbers: Any, y: np.ndarray, tol: float = 1e-10) -> Mode:
-    """Mode of the functions given labels ``y`` -1/+1 and the prior's numbers; ``tol``: relative gain to stop at."""
+def logistic_mode(
+    prior: FunctionPrior, numbers: Any, y: np.ndarray, weight: np.ndarray | None = None, tol: float = 1e-10
+) -> Mode:
+    """Mode of the functions given labels ``y`` -1/+1 and the prior's numbers. ``tol``: relative gain to stop at.
+
+    ``weight`` (N,) multiplies the log likelihood of each row, and so the omega and nu of the steps.
+    """
+    h = np.ones(len(y)) if weight is None else weight
     f = np.zeros(len(y))
     left = right = np.zeros(1)
-    value = float(log_expit(y * f).sum())
+    value = float((h * log_expit(y * f)).sum())
     for _ in range(_MAX_STEPS):
-        omega, nu = _working(f, y)
+        omega, nu = _working(f, y, h)
         conditional = prior.condition(numbers, prior.sums(omega, nu))
         new = prior.mean_functions(conditional)
         new_left, new_right = conditional.natural()
@@ -44,7 +50,7 @@ def logistic_mode(prior: FunctionPrior, numbers: Any, y: np.ndarray, tol: float 
             # All three are linear in the functions, so they move along together.
             g = f + size * (new - f)
             a, b = left + size * (new_left - left), right + size * (new_right - right)
-            gain = float(log_expit(y * g).sum() - 0.5 * a @ b) - value
+            gain = float((h * log_expit(y * g)).sum() - 0.5 * a @ b) - value
             if gain >= 0.0:
                 break
             size /= 2.0
@@ -53,13 +59,13 @@ def logistic_mode(prior: FunctionPrior, numbers: Any, y: np.ndarray, tol: float 
         f, left, right, value = g, a, b, value + gain
         if gain <= tol * (1.0 + abs(value)):
             break
-    omega, nu = _working(f, y)
+    omega, nu = _working(f, y, h)
     conditional = prior.condition(numbers, prior.sums(omega, nu))
-    left_out = float(np.sum(log_expit(y * f) + 0.5 * omega * f**2 - nu * f))
+    left_out = float(np.sum(h * log_expit(y * f) + 0.5 * omega * f**2 - nu * f))
     return Mode(conditional, conditional.log_evidence + left_out, value)
 
 
-def _working(f: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _working(f: np.ndarray, y: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     p = expit(f)
-    omega = p * (1.0 - p)
-    return omega, omega * f + (y + 1.0) / 2.0 - p
+    omega = h * p * (1.0 - p)
+    return omega, omega * f + h * ((y + 1.0) / 2.0 - p)

@@ -17,13 +17,21 @@ _GRID = np.exp(np.linspace(-5.0, 1.5, 27))
 
 
 def logistic_regression_draws(
-    X: np.ndarray, y: np.ndarray, n_draws: int, scale: float, rng: np.random.Generator
+    X: np.ndarray,
+    y: np.ndarray,
+    n_draws: int,
+    scale: float,
+    rng: np.random.Generator,
+    weight: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """Draws (n_draws, D) of the coefficients and the chosen tau; ``y`` is -1/+1."""
+    """Draws (n_draws, D) of the coefficients and the chosen tau.
+
+    ``y`` is -1/+1, and ``weight`` (N,) multiplies the log density of each row.
+    """
     w = np.zeros(X.shape[1])
     best = (-np.inf, w, np.eye(len(w)), 1.0)
     for tau in scale * _GRID:  # from strong to weak shrinkage, each mode starting from the last
-        w, factor, log_joint = _mode(X, y, tau, w)
+        w, factor, log_joint = _mode(X, y, tau, w, weight)
         evidence = log_joint - np.log(np.diag(factor)).sum() - len(w) * np.log(tau) - 0.5 * (tau / scale) ** 2
         if evidence > best[0]:
             best = (evidence, w, factor, tau)
@@ -32,17 +40,20 @@ def logistic_regression_draws(
     return mode + noise.T, float(tau)
 
 
-def _mode(X: np.ndarray, y: np.ndarray, tau: float, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def _mode(
+    X: np.ndarray, y: np.ndarray, tau: float, w: np.ndarray, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Mode, lower Cholesky factor of the negative Hessian there, and log joint density without constants."""
+    h = np.ones(len(y)) if weight is None else weight
 
     def log_joint(w: np.ndarray) -> float:
-        return float(log_expit(y * (X @ w)).sum() - 0.5 * (w @ w) / tau**2)
+        return float((h * log_expit(y * (X @ w))).sum() - 0.5 * (w @ w) / tau**2)
 
     value = log_joint(w)
     for _ in range(100):
         p = expit(X @ w)
-        gradient = X.T @ ((y + 1.0) / 2.0 - p) - w / tau**2
-        hessian = (X.T * (p * (1.0 - p))) @ X + np.eye(len(w)) / tau**2
+        gradient = X.T @ (h * ((y + 1.0) / 2.0 - p)) - w / tau**2
+        hessian = (X.T * (h * p * (1.0 - p))) @ X + np.eye(len(w)) / tau**2
         factor = cho_factor(hessian, lower=True)
         step = cho_solve(factor, gradient)
         if gradient @ step < 1e-10:

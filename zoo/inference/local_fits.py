@@ -73,6 +73,8 @@ class LocalRegressions:
         Of :data:`zoo.inference.local_windows.KERNELS`.
     degree : {0, 1}
         1 for local linear fits.
+    weight : (N,) array, optional
+        Weights of the rows, above 0: the loss of a row counts so many times. They multiply those of the windows.
     """
 
     X: np.ndarray
@@ -81,6 +83,7 @@ class LocalRegressions:
     labels: bool
     kernel: str
     degree: int
+    weight: np.ndarray | None = None
 
     @cached_property
     def tree(self) -> cKDTree:
@@ -99,7 +102,13 @@ class LocalRegressions:
     def take(self, rows: np.ndarray) -> LocalRegressions:
         """The same of some rows."""
         return LocalRegressions(
-            self.X[rows], self.y[rows], self.z[rows], self.labels, self.kernel, self.degree
+            self.X[rows],
+            self.y[rows],
+            self.z[rows],
+            self.labels,
+            self.kernel,
+            self.degree,
+            None if self.weight is None else self.weight[rows],
         )
 
     def windows(self, centres: np.ndarray, bandwidth: float) -> Iterator[Window]:
@@ -111,13 +120,15 @@ class LocalRegressions:
     ) -> Iterator[tuple[LocalFit, ...]]:
         """The fits at each centre (m, P), one a penalty."""
         for window in self.windows(centres, bandwidth):
-            X, y = self.X[window.rows], self.y[window.rows]
+            X, y, weight = self.X[window.rows], self.y[window.rows], window.weight
+            if self.weight is not None:
+                weight = weight * self.weight[window.rows]
             if self.degree:
                 X = np.column_stack([X, *(X * column[:, None] for column in window.offset.T)])
             if self.labels:
-                yield _logistic(X, y, window.weight, lams)
+                yield _logistic(X, y, weight, lams)
             else:
-                yield _ridge(X, y, window.weight, lams)
+                yield _ridge(X, y, weight, lams)
 
     def at_rows(
         self, X: np.ndarray, z: np.ndarray, bandwidth: float, lam: float
@@ -136,11 +147,12 @@ class LocalRegressions:
         r"""Mean of :math:`e_n^2 / (1 - h_n)` over rows, with the residual e and leverage h at the row's place.
 
         The term is the squared leave-one-out residual :math:`e_n / (1 - h_n)` over :math:`1 + x' H_{-n}^{-1} x`, the
-        predictive variance of that row in units of the noise variance.
+        predictive variance of that row in units of the noise variance. The mean is by the weights of the rows.
         """
         value, leverage = self.at_rows(self.X[rows], self.z[rows], bandwidth, lam)
         left = np.maximum(1.0 - leverage, 1e-10)
-        return float(np.mean((self.y[rows] - value) ** 2 / left))
+        weight = None if self.weight is None else self.weight[rows]
+        return float(np.average((self.y[rows] - value) ** 2 / left, weights=weight))
 
 
 def cross_validation(
@@ -154,8 +166,9 @@ def cross_validation(
     """Mean held-out loss, (bandwidth, lam): squared, or minus the log probability of labels.
 
     Rows are dealt to folds at random; at most ``max_rows`` of them, chosen at random, are predicted, each from all
-    rows of the other folds.
+    rows of the other folds. The mean is by their weights.
     """
+    h = np.ones(len(rows.y)) if rows.weight is None else rows.weight
     N, M = rows.X.shape
     fold = rng.permutation(N) % n_folds
     scored = np.zeros(N, dtype=bool)
@@ -175,8 +188,8 @@ def cross_validation(
                     for j, fit in enumerate(fits):
                         f = X @ fit.mean[:M]
                         loss = np.logaddexp(0.0, -y * f) if rows.labels else (y - f) ** 2
-                        total[i, j] += np.sum(loss)
-    return total / np.sum(scored)
+                        total[i, j] += h[held[m]] @ loss
+    return total / h[scored].sum()
 
 
 def _members(position: np.ndarray, size: int) -> list[np.ndarray]:

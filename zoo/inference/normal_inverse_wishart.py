@@ -37,6 +37,7 @@ import numpy as np
 from zoo.inference.chains import copies, put_back
 from zoo.inference.compiled import njit
 from zoo.inference.group_moves import feature_moves
+from zoo.inference.weighted_moments import weighted_sd
 
 __all__ = ["NormalInverseWishartKernel", "least_squares"]
 
@@ -48,7 +49,7 @@ class _Tasks(NamedTuple):
     """What the data say, in blocks of ``_LANES`` tasks; tasks without data fill the last block.
 
     ``S`` (blocks, D, D, lanes) with :math:`S_t`; ``centre`` (blocks, D, lanes) least squares; ``linear`` (blocks, D,
-    lanes) :math:`X_t' y_t`; ``sse`` (T,) squared errors at least squares; ``size`` (T,) rows.
+    lanes) :math:`X_t' y_t`; ``sse`` (T,) squared errors at least squares; ``size`` (T,) rows, or their weights.
     """
 
     S: np.ndarray
@@ -317,6 +318,9 @@ class NormalInverseWishartKernel:
         One noise variance a task, or one for all.
     group_moves : bool
         Whether to take step 4.
+    weight : (N,), optional
+        Weights of the rows, above 0: the log density of a row counts so many times. Sums over rows are then weighted,
+        and :math:`N_t` is the sum of the weights.
     """
 
     inputs: np.ndarray
@@ -332,6 +336,7 @@ class NormalInverseWishartKernel:
     noise_rate: float = 0.1
     noise_by_task: bool = False
     group_moves: bool = False
+    weight: np.ndarray | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """A dispersed starting state, with the sums over rows that never change."""
@@ -348,13 +353,16 @@ class NormalInverseWishartKernel:
             "mu": 0.1 * rng.standard_normal(D),
             "P": np.eye(D) / spread,
             "C": np.eye(D) * spread,
-            "inverse_noise": np.full((blocks, _LANES), np.exp(rng.normal()) / max(self.y.var(), 1e-300)),
+            "inverse_noise": np.full(
+                (blocks, _LANES),
+                np.exp(rng.normal()) / max(float(weighted_sd(self.y, self.weight)) ** 2, 1e-300),
+            ),
         }
         return state
 
     def _rotation(self) -> np.ndarray:
         """Eigenvectors of ``X'X`` over all rows."""
-        uses = np.bincount(self.row, minlength=len(self.inputs)).astype(np.float64)
+        uses = np.bincount(self.row, self.weight, minlength=len(self.inputs)).astype(np.float64)
         return np.linalg.eigh(self.inputs.T @ (uses[:, None] * self.inputs))[1]
 
     def _sums(self, inputs: np.ndarray, blocks: int) -> _Tasks:
@@ -364,9 +372,13 @@ class NormalInverseWishartKernel:
         order = np.argsort(self.task, kind="stable")
         size = np.bincount(self.task, minlength=T)
         for t, rows in enumerate(np.split(order, np.cumsum(size)[:-1])):
-            S[t], r[t], centre[t], sse[t] = least_squares(inputs[self.row[rows]], self.y[rows])
-
-        return _Tasks(_lanes(S), _lanes(centre), _lanes(r), sse, size.astype(np.float64))
+            X, y = inputs[self.row[rows]], self.y[rows]
+            if self.weight is not None:
+                root = np.sqrt(self.weight[rows])
+                X, y = root[:, None] * X, root * y
+            S[t], r[t], centre[t], sse[t] = least_squares(X, y)
+        worth = np.bincount(self.task, self.weight, minlength=T).astype(np.float64)
+        return _Tasks(_lanes(S), _lanes(centre), _lanes(r), sse, worth)
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put posterior variables into the state."""

@@ -39,7 +39,7 @@ class Responses(Protocol):
 
 
 class NormalResponses:
-    """Responses ``y ~ N(f, noise^2)``.
+    """Responses ``y ~ N(f, noise^2)``; the log density of each row counts by its weight.
 
     Parameters
     ----------
@@ -47,10 +47,13 @@ class NormalResponses:
         Responses.
     noise : float, optional
         Standard deviation; learned if left out, and handed over as a logarithm then.
+    weight : (n,) array, optional
+        Weights of the rows, above 0; 1 if left out.
     """
 
-    def __init__(self, y: np.ndarray, noise: float | None = None):
-        self.y = y
+    def __init__(self, y: np.ndarray, noise: float | None = None, weight: np.ndarray | None = None):
+        self.y, self.weight = y, weight
+        self.total = float(len(y) if weight is None else weight.sum())
         self.fixed = {} if noise is None else {"noise": float(noise)}
         self.learned = ("noise",) if noise is None else ()
 
@@ -61,8 +64,8 @@ class NormalResponses:
 
     @property
     def constant_information(self) -> bool:
-        """That it is the same number for every row, whatever f."""
-        return True
+        """Whether it is the same number for every row, whatever f."""
+        return self.weight is None
 
     def log_noise(self, parameters: np.ndarray) -> float:
         """Logarithm of the standard deviation."""
@@ -72,8 +75,9 @@ class NormalResponses:
         return float(log_noise)
 
     def information(self, parameters: np.ndarray) -> np.ndarray:
-        """One over the variance of every row (n,)."""
-        return np.full(self.size, np.exp(-2.0 * self.log_noise(parameters)))
+        """Weight over the variance of every row (n,)."""
+        precision = np.exp(-2.0 * self.log_noise(parameters))
+        return np.full(self.size, precision) if self.weight is None else self.weight * precision
 
     def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
         """See :class:`Responses`."""
@@ -81,12 +85,13 @@ class NormalResponses:
         return self._density(residual, residual * self.information(parameters), parameters)
 
     def at_mode(self, a: np.ndarray, f: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, Density]:
-        """F (n,) and the density at the mode, of ``a = (K + noise^2 I)^{-1} y``, the slope there, and ``f = K a``.
+        """F (n,) and the density at the mode, of ``a = (K + noise^2 I)^{-1} y``, the slope there, and ``f = K a``;
+        with weights their inverse takes the place of I.
 
         The smaller of f and the residual ``noise^2 a`` is taken as it is, and the other one is what y leaves: the
         difference of two large numbers would have no digits.
         """
-        residual = np.exp(2.0 * self.log_noise(parameters)) * a
+        residual = a / self.information(parameters)
         if np.linalg.norm(residual) < np.linalg.norm(f):
             f = self.y - residual
         else:
@@ -100,10 +105,10 @@ class NormalResponses:
         if self.fixed:
             return []
         slope, information = self.density(f, parameters)[1:3]
-        return [(float((self.y - f) @ slope) - self.size, -2.0 * slope, -2.0 * information)]
+        return [(float((self.y - f) @ slope) - self.total, -2.0 * slope, -2.0 * information)]
 
     def _density(self, residual: np.ndarray, slope: np.ndarray, parameters: np.ndarray) -> Density:
-        constant = self.size * (self.log_noise(parameters) + 0.5 * np.log(2.0 * np.pi))
+        constant = self.total * (self.log_noise(parameters) + 0.5 * np.log(2.0 * np.pi))
         value = -0.5 * float(residual @ slope) - constant
         information = self.information(parameters)
         return Density(value, slope, information, np.zeros(self.size), information)

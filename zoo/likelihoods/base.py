@@ -42,8 +42,9 @@ class Likelihood(ABC):
     def term(self, f: Any, y: Any, **parameters: Any) -> Any:
         """Add the observed variable ``"y"`` (dims ``obs``) to the PyMC model on the context stack.
 
-        ``parameters`` holds one value a row for each name in ``self.parameters``, and the ``weight`` of the rows where
-        the data have weights.
+        ``parameters`` holds one value for each row, or one for all, for each name in ``self.parameters``, and the
+        ``weight`` of the rows where the data have weights: the log density of a row is then multiplied by it, as if the
+        row occurred so many times, while draws of y are those of weight 1 (:func:`zoo.likelihoods.weighted.observed`).
         """
 
     def information(self, f: Any, **parameters: Any) -> Any:

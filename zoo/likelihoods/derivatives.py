@@ -30,10 +30,18 @@ class DifferentiatedResponses:
     fixed : dict
         Parameters of the likelihood that are numbers, by name. The others are learned: positive, and handed over as
         logarithms in the order of ``learned``.
+    weight : (n,) array, optional
+        Weights of the rows, above 0, which multiply their log densities.
     """
 
-    def __init__(self, likelihood: Likelihood, y: np.ndarray, fixed: dict[str, float] | None = None):
-        self.y, self.fixed = y, dict(fixed or {})
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        y: np.ndarray,
+        fixed: dict[str, float] | None = None,
+        weight: np.ndarray | None = None,
+    ):
+        self.y, self.fixed, self.weight = y, dict(fixed or {}), weight
         self.learned = tuple(name for name in likelihood.parameters if name not in self.fixed)
         self._likelihood = likelihood
         self._density, self._slopes = self._compile()
@@ -64,6 +72,9 @@ class DifferentiatedResponses:
         flat = self._slopes(f, *parameters)
         return [(float(flat[i]), flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)]
 
+    def _times_weight(self, rows: Any) -> Any:
+        return rows if self.weight is None else self.weight * rows
+
     def _compile(self) -> tuple[Any, Any]:
         f = pt.dvector("f")
         logs = [pt.dscalar(f"log_{name}") for name in self.learned]
@@ -75,11 +86,12 @@ class DifferentiatedResponses:
         with pm.Model(coords={"obs": np.arange(len(self.y))}, model=None) as model:
             term = self._likelihood.term(f, pm.Data("y_observed", self.y, dims="obs"), **values)
         rows = pm.logp(term, model.rvs_to_values[model["y"]])
+        rows = self._times_weight(rows)
         total = pt.sum(rows)
         slope = _gradient(total, f)
         second = _gradient(pt.sum(slope), f)
         information = self._likelihood.information(f, **values)
-        information = (-second if information is None else information) + pt.zeros_like(f)
+        information = (-second if information is None else self._times_weight(information)) + pt.zeros_like(f)
         outputs = [
             total, slope, information, _gradient(pt.sum(information), f), pt.maximum(-second, 0.0) + pt.zeros_like(f),
         ]  # fmt: skip

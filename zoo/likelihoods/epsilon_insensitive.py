@@ -19,6 +19,7 @@ from zoo.inference.augmentation import Augmentation
 from zoo.inference.compiled import njit
 from zoo.inference.draws import inverse_gaussians
 from zoo.likelihoods.base import Likelihood, learned_value
+from zoo.likelihoods.weighted import observed
 
 __all__ = ["EpsilonInsensitive"]
 
@@ -43,33 +44,32 @@ def _augment(rng, f, y, weight, parameters, w, v):
 
 
 @njit(cache=True, nogil=True)
-def _log_posterior_of_log_C(s, loss, rows, parameters, weight):
-    # Of log C under the normalised density C_n / (1 + 2 C_n epsilon) exp(-2 C_n loss_n) and log C ~ N(0, 1).
+def _log_posterior_of_log_C(s, loss, rows, parameters):
+    # Of log C under the normalised density C / (1 + 2 C epsilon) exp(-2 C loss_n), to the power of the weight of each
+    # row, and log C ~ N(0, 1): `loss` and `rows` are sums over rows by their weights.
     C = np.exp(s)
-    total = rows * s - 2.0 * C * loss - 0.5 * s * s
-    for n in range(len(weight)):
-        total -= np.log1p(2.0 * C * weight[n] * parameters[1])
-    return total
+    return rows * (s - np.log1p(2.0 * C * parameters[1])) - 2.0 * C * loss - 0.5 * s * s
 
 
 @njit(cache=True, nogil=True)
 def _update_C(rng, f, y, weight, parameters):
     """Slice-sampling update (Neal 2003) of the learned C given f."""
-    loss = 0.0
+    loss = rows = 0.0
     for n in range(len(f)):
+        rows += weight[n]
         loss += weight[n] * max(0.0, abs(y[n] - f[n]) - parameters[1])
-    rows, start = float(len(f)), np.log(parameters[0])
+    start = np.log(parameters[0])
     width = 2.0 / np.sqrt(rows)
-    level = _log_posterior_of_log_C(start, loss, rows, parameters, weight) - rng.standard_exponential()
+    level = _log_posterior_of_log_C(start, loss, rows, parameters) - rng.standard_exponential()
     left = start - width * rng.random()
     right = left + width
-    while _log_posterior_of_log_C(left, loss, rows, parameters, weight) > level:
+    while _log_posterior_of_log_C(left, loss, rows, parameters) > level:
         left -= width
-    while _log_posterior_of_log_C(right, loss, rows, parameters, weight) > level:
+    while _log_posterior_of_log_C(right, loss, rows, parameters) > level:
         right += width
     while True:
         s = left + (right - left) * rng.random()
-        if _log_posterior_of_log_C(s, loss, rows, parameters, weight) > level:
+        if _log_posterior_of_log_C(s, loss, rows, parameters) > level:
             break
         if s < start:
             left = s
@@ -119,14 +119,13 @@ class EpsilonInsensitive(Likelihood):
             )
         return data.y
 
-    def term(self, f: Any, y: Any, weight: Any = 1.0, **parameters: Any) -> Any:
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The (pseudo-)likelihood as an observed variable, so that pointwise log densities exist."""
         if self.C is None:
-            C = parameters["C"] * weight
-            return NormalisedEpsilonInsensitive("y", f, C, self.epsilon, observed=y, dims="obs")
-        return EpsilonInsensitivePseudoLikelihood(
-            "y", f, self.C * weight, self.epsilon, observed=y, dims="obs"
-        )
+            return observed(
+                NormalisedEpsilonInsensitive, y, weight, f=f, C=parameters["C"], epsilon=self.epsilon
+            )
+        return observed(EpsilonInsensitivePseudoLikelihood, y, weight, f=f, C=self.C, epsilon=self.epsilon)
 
     def log_density(self, f: np.ndarray, y: np.ndarray, C: Any = None) -> np.ndarray:
         """``-2C max(0, |y - f| - epsilon)``, without the constant."""

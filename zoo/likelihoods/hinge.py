@@ -15,6 +15,7 @@ from zoo.inference.augmentation import Augmentation
 from zoo.inference.compiled import njit
 from zoo.inference.draws import inverse_gaussians
 from zoo.likelihoods.base import Likelihood, encode_labels, learned_value
+from zoo.likelihoods.weighted import observed
 
 __all__ = ["Hinge"]
 
@@ -78,11 +79,11 @@ class Hinge(Likelihood):
         """Labels as -1/+1."""
         return encode_labels(data)
 
-    def term(self, f: Any, y: Any, weight: Any = 1.0, **parameters: Any) -> Any:
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The (pseudo-)likelihood as an observed variable, so that pointwise log densities exist."""
         if self.C is None:
-            return NormalisedHinge("y", f, parameters["C"] * weight, self.margin, observed=y, dims="obs")
-        return HingePseudoLikelihood("y", f, self.C * weight, self.margin, observed=y, dims="obs")
+            return observed(NormalisedHinge, y, weight, f=f, C=parameters["C"], margin=self.margin)
+        return observed(HingePseudoLikelihood, y, weight, f=f, C=self.C, margin=self.margin)
 
     def log_density(self, f: np.ndarray, y: np.ndarray, C: Any = None) -> np.ndarray:
         """``-2C max(0, m - y f)``."""

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood, encode_labels
+from zoo.likelihoods.weighted import observed
 
 __all__ = ["Logistic"]
 
@@ -21,14 +22,15 @@ class Logistic(Likelihood):
     """Labels -1/+1 with probability ``1 / (1 + exp(-y f))``."""
 
     labels: ClassVar[bool] = True
+    weights: ClassVar[bool] = True
 
     def encode(self, data: MultiTaskData) -> np.ndarray:
         """Labels as -1/+1."""
         return encode_labels(data)
 
-    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        return pm.CustomDist("y", f, logp=_logp, dist=_random, observed=y, dims="obs", class_name="Logistic")
+        return observed(_Bernoulli, y, weight, f=f)
 
     def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Probability of +1."""
@@ -41,3 +43,15 @@ def _logp(y, f):
 
 def _random(f, size):
     return pt.switch(pm.Uniform.dist(0.0, 1.0, size=size) < pt.sigmoid(f), 1.0, -1.0)
+
+
+class _Bernoulli:
+    """The law of labels, with the two ways in which PyMC makes a variable of it."""
+
+    def __new__(cls, name: str, f: Any, **kwargs: Any) -> Any:
+        return pm.CustomDist(name, f, logp=_logp, dist=_random, class_name="Logistic", **kwargs)
+
+    @staticmethod
+    def dist(f: Any, **kwargs: Any) -> Any:
+        """Unregistered variable."""
+        return pm.CustomDist.dist(f, logp=_logp, dist=_random, class_name="Logistic", **kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood, encode_counts
+from zoo.likelihoods.weighted import observed
 
 __all__ = ["NegativeBinomial"]
 
@@ -23,6 +24,8 @@ class NegativeBinomial(Likelihood):
     Poisson.
     """
 
+    weights: ClassVar[bool] = True
+
     @property
     def parameters(self) -> tuple[str, ...]:
         """The dispersion."""
@@ -32,11 +35,11 @@ class NegativeBinomial(Likelihood):
         """Counts as they are; raises on anything else, and on counts that were standardized."""
         return encode_counts(data)
 
-    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
         # PyTensor holds a number such as 50.0 in single precision, which shows in the log-gamma function.
         dispersion = pt.cast(parameters["dispersion"], "float64")
-        return pm.NegativeBinomial("y", mu=pt.exp(f), alpha=dispersion, observed=y, dims="obs")
+        return observed(pm.NegativeBinomial, y, weight, mu=pt.exp(f), alpha=dispersion)
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """``exp(f)``."""

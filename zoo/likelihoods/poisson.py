@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood, encode_counts
+from zoo.likelihoods.weighted import observed
 
 __all__ = ["Poisson"]
 
@@ -19,13 +20,15 @@ __all__ = ["Poisson"]
 class Poisson(Likelihood):
     """Counts, ``y ~ Poisson(exp(f))``: mean and variance are ``exp(f)``."""
 
+    weights: ClassVar[bool] = True
+
     def encode(self, data: MultiTaskData) -> np.ndarray:
         """Counts as they are; raises on anything else, and on counts that were standardized."""
         return encode_counts(data)
 
-    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        return pm.Poisson("y", pt.exp(f), observed=y, dims="obs")
+        return observed(pm.Poisson, y, weight, mu=pt.exp(f))
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """``exp(f)``."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
 
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.weighted import observed
 
 __all__ = ["StudentT"]
 
@@ -17,6 +18,8 @@ __all__ = ["StudentT"]
 @dataclass(frozen=True, kw_only=True)
 class StudentT(Likelihood):
     """Real responses, ``y = f + noise * t`` with ``t`` of ``degrees`` degrees of freedom; the model knows both."""
+
+    weights: ClassVar[bool] = True
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -32,8 +35,6 @@ class StudentT(Likelihood):
         degrees = parameters["degrees"]
         return (degrees + 1.0) / ((degrees + 3.0) * parameters["noise"] ** 2)
 
-    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        return pm.StudentT(
-            "y", nu=parameters["degrees"], mu=f, sigma=parameters["noise"], observed=y, dims="obs"
-        )
+        return observed(pm.StudentT, y, weight, nu=parameters["degrees"], mu=f, sigma=parameters["noise"])

@@ -19,6 +19,7 @@ from zoo.data import MultiTaskData
 from zoo.inference.ard_conditional import conditional_moments
 from zoo.inference.ard_evidence import KERNELS, TaskInputs
 from zoo.inference.ard_objective import CompiledCorrelation, Correlation, Parameters
+from zoo.inference.weighted_moments import weighted_mean, weighted_sd
 from zoo.kernels.ard import ScaledCovariance, batched_covariance, scaled_inputs
 from zoo.ops.ard_conditional import ARDConditional
 from zoo.ops.ard_evidence import ard_evidence
@@ -48,15 +49,16 @@ class GPRows(MultiTaskData):
     def task_inputs(self, pooled: bool, linear: bool = False) -> TaskInputs:
         """Distinct inputs of each task, or of all tasks as one; ``linear``: with their Gram matrices."""
         task = np.zeros_like(self.task) if pooled else self.task
-        return TaskInputs.of(self.X, task, 1 if pooled else self.n_tasks, linear)
+        return TaskInputs.of(self.X, task, 1 if pooled else self.n_tasks, linear, self.weight)
 
 
 def kernel_rows(
     data: MultiTaskData, train: MultiTaskData | None, known: MultiTaskData | None, standardize: bool
 ) -> GPRows:
     """``data`` on the scale of ``train`` (or their own); warns of constant features, which no kernel can weigh."""
-    fitted = (data if train is None else train).X
-    centre, scale = fitted.mean(axis=0), fitted.std(axis=0)
+    source = data if train is None else train
+    fitted = source.X
+    centre, scale = weighted_mean(fitted, source.weight), weighted_sd(fitted, source.weight)
     varies = scale > _CONSTANT * np.maximum(np.abs(fitted).max(axis=0), 1e-300)
     dropped = [name for name, used in zip(data.feature_names, varies, strict=True) if not used]
     if len(dropped) == data.n_features:
@@ -78,6 +80,7 @@ def kernel_rows(
             t=part.t,
             t_names=part.t_names,
             transform=part.transform,
+            weight=part.weight,
             centre=centre,
             scale=scale,
             known=own,
@@ -220,12 +223,13 @@ def _evidence_graph(fixed: Processes, residual: Any, parameters: Parameters) -> 
     counts, slot = inputs.counts, inputs.slot
     sizes = np.diff(inputs.starts)
     task = np.repeat(np.arange(inputs.n_tasks), sizes)
-    mean = pt.inc_subtensor(pt.zeros(len(counts))[slot], residual / counts[slot])
-    left = np.bincount(task[slot], minlength=inputs.n_tasks) - sizes
+    h = inputs.weight
+    mean = pt.inc_subtensor(pt.zeros(len(counts))[slot], h * residual / counts[slot])
+    left = np.bincount(task[slot], h, minlength=inputs.n_tasks) - sizes
     result = (
-        -0.5 * (len(slot) * np.log(2.0 * np.pi) + np.log(counts).sum())
+        -0.5 * (h.sum() * np.log(2.0 * np.pi) + np.log(counts).sum())
         - 0.5 * (left * pt.log(noise)).sum()
-        - 0.5 * ((residual - mean[slot]) ** 2 / noise[task[slot]]).sum()
+        - 0.5 * (h * (residual - mean[slot]) ** 2 / noise[task[slot]]).sum()
     )
     for tasks, at, K in _covariances(fixed, parameters):
         own = noise[tasks][:, None, None] * (np.eye(at.shape[1]) / counts[at][:, :, None])

@@ -65,11 +65,16 @@ class _Regression(ModelFactory):
     def _methods(self) -> list[Method]:
         best = (
             Method(
-                "exact", "independent draws from the exact posterior (conjugate, given a grid for one scale)"
+                "exact",
+                "independent draws from the exact posterior (conjugate, given a grid for one scale)",
+                weights=True,
             )
             if self.response == "normal"
             else Method(
-                "laplace", "approximation: Gaussian at the mode, prior scale by its evidence", estimates=True
+                "laplace",
+                "approximation: Gaussian at the mode, prior scale by its evidence",
+                estimates=True,
+                weights=True,
             )
         )
         return [best, *super()._methods()]
@@ -83,8 +88,8 @@ class _Regression(ModelFactory):
     def _fit_laplace(
         self, data: MultiTaskData, y: np.ndarray, run: Run
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        def draws(X, y, n_draws, scale, rng):
-            w, tau = logistic_regression_draws(X, y, n_draws, scale, rng)
+        def draws(X, y, n_draws, scale, rng, weight):
+            w, tau = logistic_regression_draws(X, y, n_draws, scale, rng, weight)
             return w, np.full(n_draws, tau)
 
         return self._draw_chains(data, y, run, ("coefficients", "shrinkage"), draws)
@@ -97,7 +102,12 @@ class _Regression(ModelFactory):
         X = data.X
         groups = data.rows_by_task() if self.by_task else [np.arange(data.n_rows)]
         total = run.chains * run.draws
-        parts = [draws(X[rows], y[rows], total, self.prior_scale, rng) for rows in groups]
+        parts = [
+            draws(
+                X[at], y[at], total, self.prior_scale, rng, None if data.weight is None else data.weight[at]
+            )
+            for at in groups
+        ]
         posterior = {}
         for name, values in zip(names, zip(*parts, strict=True), strict=True):
             stacked = np.stack(values, axis=-1) if self.by_task else values[0]

@@ -119,7 +119,7 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int) -> Found:
     if coordinates.size == 0:
         return Found(coordinates.start, True)
     with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
-        scale = 1.0 / len(space.y)  # so that the first step of the search is no leap
+        scale = 1.0 / space.size  # so that the first step of the search is no leap
         last: list[Any] = [0.0, np.zeros(coordinates.size)]
 
         def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -160,7 +160,9 @@ def _best_start(space: Any, evidence: Callable[[np.ndarray], float]) -> np.ndarr
     """
     coordinates = space.coordinates
     start, learned = coordinates.start, coordinates.hypers
-    square = float(np.mean(space.y**2)) or 1.0  # responses that are all zero have no size
+    square = (
+        float(np.average(space.y**2, weights=space.data.weight)) or 1.0
+    )  # responses that are all zero have no size
     candidates = []
     for lam in _LAM if "lam" in learned and learned["lam"].kind == "unit" else [None]:
         for share in _SHARES:
@@ -187,7 +189,7 @@ def _evidence_at(space: Any, z: np.ndarray) -> float:
 
 def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
     """Log marginal likelihood of Gaussian responses and its derivative in z."""
-    variance, n = space.noise_variance(z), len(space.y)
+    variance, n = space.noise_variance(z), space.size
     conditional = space.gaussian(space.numbers(z), variance)
     value = float(space.log_marginal(conditional, variance))
     gradient = space.pull(z, conditional)
@@ -199,6 +201,10 @@ def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
     return value, gradient
 
 
+def _logistic_mode(space: Any, numbers: Any) -> Mode:
+    return logistic_mode(space, numbers, space.y, space.data.weight)
+
+
 def maximal_laplace_evidence(space: Any, max_iter: int) -> Found:
     """Hyper-parameters that maximise the Laplace evidence of labels."""
     coordinates = space.coordinates
@@ -206,7 +212,7 @@ def maximal_laplace_evidence(space: Any, max_iter: int) -> Found:
         return Found(coordinates.start, True)
 
     def objective(z: np.ndarray) -> float:
-        return -logistic_mode(space, space.numbers(z), space.y).log_evidence / len(space.y)
+        return -_logistic_mode(space, space.numbers(z)).log_evidence / space.size
 
     start = _best_start(space, lambda z: -objective(z))
     found = minimize(
@@ -232,7 +238,7 @@ def exact_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarra
 
 def laplace_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Independent draws from the Gaussian at the mode."""
-    at_mode = logistic_mode(space, space.numbers(found.z), space.y)
+    at_mode = _logistic_mode(space, space.numbers(found.z))
     return _independent(space, found, at_mode.conditional, run, at_mode.log_evidence)
 
 
@@ -260,7 +266,7 @@ def mode(
     z = space.coordinates.start
     numbers = space.numbers(z)
     if factory.loss == "logistic":
-        found: Mode = logistic_mode(space, numbers, space.y)
+        found = _logistic_mode(space, numbers)
         values, objective, converged = found.conditional.mean, -found.log_joint, True
     else:
         values, objective, converged = _support_vectors(factory, space, numbers, run, tol, max_iter)

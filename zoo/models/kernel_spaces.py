@@ -122,19 +122,26 @@ class Space:
         """A context in which linear algebra of this size is fastest."""
         return nullcontext()
 
+    @property
+    def size(self) -> float:
+        """Sum of the weights of the rows: how many they are worth."""
+        return float(len(self.y) if self.data.weight is None else self.data.weight.sum())
+
     def log_marginal(self, conditional: Any, variance: float) -> float:
         r"""Log density of Gaussian responses.
 
         By the misfit and the norm of the mean, whose sum is :math:`y' \Sigma^{-1} y`: no difference of large numbers if
-        the noise is small.
+        the noise is small. With weights h the density of the rows is :math:`\prod_n N(y_n; f_n, \sigma^2)^{h_n}`, whose
+        normaliser counts :math:`\sum_n h_n` times.
         """
         square = self.misfit(conditional) / variance + conditional.norm()
-        volume = 0.5 * len(self.y) * np.log(2.0 * np.pi * variance) + conditional.half_log_det
+        volume = 0.5 * self.size * np.log(2.0 * np.pi * variance) + conditional.half_log_det
         return float(-0.5 * square - volume)
 
     def misfit(self, conditional: Any) -> float:
-        """Sum of squared residuals at the mean."""
-        return float(np.sum((self.y - self.mean_functions(conditional)) ** 2))
+        """Sum of squared residuals at the mean, by their weights."""
+        squares = (self.y - self.mean_functions(conditional)) ** 2
+        return float(np.sum(squares if self.data.weight is None else self.data.weight * squares))
 
     # ---------------------------------------------------------------- functions
 
@@ -153,7 +160,8 @@ class Space:
     @cached_property
     def unit_sums(self) -> Any:
         """The rows with noise of variance 1."""
-        return self.sums(np.ones(len(self.y)), self.y)
+        h = np.ones(len(self.y)) if self.data.weight is None else self.data.weight
+        return self.sums(h, h * self.y)
 
     def mean_functions(self, conditional: Any) -> np.ndarray:
         """The mean at the rows."""
@@ -276,10 +284,10 @@ class WeightSpace(Space):
         return WeightConditional.of(sums, numbers)
 
     def mean_variance(self, numbers: Loadings) -> float:
-        """Prior variance of f, averaged over the rows."""
+        """Prior variance of f, averaged over the rows by their weights."""
         S = self.unit_sums.S if numbers.R is None else numbers.R.T @ self.unit_sums.S @ numbers.R
         B = numbers.d + np.sum(numbers.W**2, axis=1)
-        return float(B @ np.trace(S, axis1=1, axis2=2)) / len(self.y)
+        return float(B @ np.trace(S, axis1=1, axis2=2)) / self.size
 
     def gaussian(self, numbers: Loadings, variance: float) -> WeightConditional:
         """The law given the responses."""
@@ -362,7 +370,7 @@ class FunctionSpace(Space):
 
     def mean_variance(self, numbers: np.ndarray) -> float:
         """Prior variance of f, averaged over the rows."""
-        return float(np.mean(np.diag(numbers)[self.data.point]))
+        return float(np.average(np.diag(numbers)[self.data.point], weights=self.data.weight))
 
     def gaussian(self, numbers: np.ndarray, variance: float) -> FunctionConditional:
         """The law given the responses."""
@@ -473,6 +481,6 @@ def space_of(
 
 
 def _complete(data: KernelRows) -> bool:
-    """Whether every task has all inputs, once each, and no two inputs are the same."""
+    """Whether every task has all inputs, once each and without weight, and no two inputs are the same."""
     n, T = data.n_inputs, data.n_tasks
-    return data.shares_inputs and len(data.y) == n * T == len(data.points)
+    return data.weight is None and data.shares_inputs and len(data.y) == n * T == len(data.points)

@@ -13,6 +13,7 @@ from scipy.spatial.distance import pdist
 
 from zoo.data import MultiTaskData
 from zoo.inference.local_fits import LocalRegressions, cross_validation
+from zoo.inference.weighted_moments import weighted_mean, weighted_sd
 from zoo.kernels.basis import Basis, distinct_rows
 from zoo.likelihoods.base import label_values
 
@@ -72,7 +73,7 @@ class KnownRows:
         self.factory, self.data = factory, data
         self.places, place = np.unique(t, axis=0, return_inverse=True)
         self.place = place.ravel()
-        self._centre, self._scale = t.mean(axis=0), t.std(axis=0)
+        self._centre, self._scale = weighted_mean(t, data.weight), weighted_sd(t, data.weight)
         X: Any = data.X
         if factory.instance_kernel == "matern":
             self._basis: Basis | None = self._nystroem(X)
@@ -127,7 +128,9 @@ class KnownRows:
         labels = self.factory.observation.labels
         y = np.where(self.data.y == label_values(self.data.y)[1], 1.0, -1.0) if labels else self.data.y
         z = self.standard(self.places)[self.place]
-        return LocalRegressions(self.X, y, z, labels, self.factory.kernel, self.factory.degree)
+        return LocalRegressions(
+            self.X, y, z, labels, self.factory.kernel, self.factory.degree, self.data.weight
+        )
 
     @cached_property
     def choice(self) -> Choice:
@@ -198,6 +201,7 @@ class LocalRows(MultiTaskData):
             place=known.position(t) if predicted else known.place,
             offset=np.zeros(t.shape),
             predicted=predicted,
+            weight=data.weight,
         )
 
     def take(self, rows: Any) -> LocalRows:
@@ -217,6 +221,7 @@ class LocalRows(MultiTaskData):
             t=self.t[rows],
             place=place,
             offset=offset,
+            weight=None if self.weight is None else self.weight[rows],
         )
 
     def neighbours(self, bandwidth: float, most: int) -> tuple[LocalRows, np.ndarray]:
@@ -243,7 +248,8 @@ class LocalRows(MultiTaskData):
             weights.append(window.weight[other])
             offsets.append(window.offset[other])
         seen = self.seen(np.concatenate(rows), np.concatenate(places), np.concatenate(offsets))
-        return seen, np.concatenate(weights)
+        weight = np.concatenate(weights)
+        return seen, weight if seen.weight is None else weight * seen.weight
 
 
 def _candidates(value: float | str, grid: tuple[float, ...]) -> tuple[float, ...]:

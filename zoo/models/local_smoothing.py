@@ -293,7 +293,10 @@ class KernelLocalSmoothing(ModelFactory):
 
     def _methods(self) -> list[Method]:
         point = Method(
-            "map", "the local fits: the mode of the composite likelihood and its prior", point=True
+            "map",
+            "the local fits: the mode of the composite likelihood and its prior",
+            point=True,
+            weights=True,
         )
         if self.response != "normal":
             return [point, *super()._methods()]
@@ -301,6 +304,7 @@ class KernelLocalSmoothing(ModelFactory):
             "exact",
             "independent draws of the coefficients at each place, given noise, in closed form",
             estimates=True,
+            weights=True,
         )
         return [point, exact, *super()._methods()]
 

@@ -320,6 +320,7 @@ class MultiLaplaceGP(ModelFactory):
         return TaskProcesses("y", f, *numbers, fixed=fixed, observed=data.y, dims="obs")
 
     likelihood.matches_observation = True  # type: ignore[attr-defined]
+    likelihood.takes_weights = True  # type: ignore[attr-defined]  # the inputs of `Processes` hold them
 
     # ---------------------------------------------------------------- prediction
 
@@ -368,7 +369,9 @@ class MultiLaplaceGP(ModelFactory):
             draw = {name: v[s] for name, v in flat.items()}
             residual = y if self.mean != "linear" else y - rows.X @ draw["mean_coefficients"]
             numbers = mode.of_tasks(draw, rows.n_tasks, pooled)
-            result[s] = leave_one_out(kernel, rows.X, task, residual, numbers, self.constant_variance)
+            result[s] = leave_one_out(
+                kernel, rows.X, task, residual, numbers, self.constant_variance, rows.weight
+            )
         return result
 
     def _require_own_hooks(self, what: str) -> None:
@@ -383,7 +386,12 @@ class MultiLaplaceGP(ModelFactory):
         if "learned" in (self.C, self.B) or self.prior == "horseshoe":
             return super()._methods()
         return [
-            Method("map", "the posterior mode, with exact zeros, by proximal Newton steps", point=True),
+            Method(
+                "map",
+                "the posterior mode, with exact zeros, by proximal Newton steps",
+                point=True,
+                weights=True,
+            ),
             *super()._methods(),
         ]
 

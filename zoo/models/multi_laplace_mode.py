@@ -13,6 +13,7 @@ from zoo.checks import positive, whole_number
 from zoo.fit import Fit
 from zoo.inference.ard_objective import EvidenceObjective, LinearEvidenceObjective, Parameters
 from zoo.inference.proximal import Minimum, minimise
+from zoo.inference.weighted_moments import weighted_sd
 from zoo.models.ard_gp import GPRows
 from zoo.seeds import generator
 
@@ -113,7 +114,9 @@ class ModeProblem:
             kappa = np.full((T, D), 1.0 / D) if rng is None else rng.exponential(1.0 / D, (T, D))
             if self.objective.shared:
                 kappa = np.broadcast_to(kappa[0], (T, D))
-            noise = np.full(T, 0.5 * max(float(np.var(self.objective.y)), 1e-6))
+            noise = np.full(
+                T, 0.5 * max(float(weighted_sd(self.objective.y, self.objective.inputs.weight)) ** 2, 1e-6)
+            )
             if rng is not None:
                 noise = noise * rng.uniform(0.1, 2.0, T)
             theta = self.objective.pack(Parameters(kappa, noise, np.ones(T)))

@@ -29,6 +29,7 @@ from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.hinge import Hinge
 from zoo.likelihoods.logistic import Logistic
+from zoo.likelihoods.weighted import observed
 from zoo.model_data import ModelData
 from zoo.models import kernel_machine as machine
 from zoo.models import online
@@ -361,7 +362,7 @@ class MultiTaskKernelMachine(ModelFactory):
     def likelihood(self, data: ModelData, f: Any) -> Any:
         """The observed variable."""
         if self.loss == "square" and not isinstance(self.noise, str):
-            return pm.Normal("y", f, self.noise, observed=data.y, dims="obs")
+            return observed(pm.Normal, data.y, data.weight, mu=f, sigma=self.noise)
         return super().likelihood(data, f)
 
     likelihood.matches_observation = True  # type: ignore[attr-defined]
@@ -401,11 +402,13 @@ class MultiTaskKernelMachine(ModelFactory):
                     "exact",
                     "independent draws from the exact posterior given hyper-parameters of maximal evidence",
                     estimates=self._learns_kernel or self.noise == "learned",
+                    weights=True,
                 ),
                 Method(
                     "gibbs",
                     "draws from the exact posterior, hyper-parameters too, by collapsed Gibbs sampling",
                     checkpoints=True,
+                    weights=True,
                 ),
             ],
             "hinge": [
@@ -413,16 +416,23 @@ class MultiTaskKernelMachine(ModelFactory):
                     "gibbs",
                     "draws from the exact posterior by augmentation (inverse Gaussian)",
                     checkpoints=True,
+                    weights=True,
                 ),
-                Method("map", "the posterior mode, a support vector machine, by liblinear", point=True),
+                Method(
+                    "map",
+                    "the posterior mode, a support vector machine, by liblinear",
+                    point=True,
+                    weights=True,
+                ),
             ],
             "logistic": [
                 Method(
                     "laplace",
                     "approximation: Gaussian at the mode, hyper-parameters of maximal evidence",
                     estimates=True,
+                    weights=True,
                 ),
-                Method("map", "the posterior mode by Newton's method", point=True),
+                Method("map", "the posterior mode by Newton's method", point=True, weights=True),
             ],
         }
         found = best["hinge" if self.loss == "epsilon_insensitive" else self.loss]

@@ -31,8 +31,6 @@ def more_rows(fit: Fit, rows: MultiTaskData) -> MultiTaskData:
     unknown = sorted(set(result.task_names) - set(fit.data.task_names))
     if unknown:
         raise ValueError(f"task {unknown[0]!r} of rows is not in the fit. Use fit.add_task for a new task.")
-    if rows.weight is not None:
-        raise ValueError("rows has weights, and the square loss knows none. Make the data without weight.")
     return result
 
 
@@ -62,7 +60,16 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
         t=t,
         t_names=fit.data.t_names,
         transform=transform,
+        weight=data.weight,
     )
+
+
+def _joined_weights(data: MultiTaskData, new: MultiTaskData) -> np.ndarray | None:
+    """Weights of both, 1 where one part has none."""
+    if data.weight is None and new.weight is None:
+        return None
+    parts = [np.ones(part.n_rows) if part.weight is None else part.weight for part in (data, new)]
+    return np.concatenate(parts)
 
 
 def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
@@ -84,4 +91,5 @@ def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
         task=np.concatenate([data.task, task]),
         task_names=names,
         t=None if data.t is None or new.t is None else np.concatenate([data.t, new.t]),
+        weight=_joined_weights(data, new),
     )

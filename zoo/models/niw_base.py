@@ -24,6 +24,7 @@ from zoo.inference.em import (
     expectation_maximisation,
 )
 from zoo.inference.matrix_normal import CovariancePrior
+from zoo.inference.noise_conditional import NoiseConditional
 from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.progress import ClimbProgress
 from zoo.likelihoods.base import Likelihood
@@ -44,6 +45,8 @@ _POINT_DRAWS = 1000
 _LARGE_RESPONSE = 100.0
 # EM stops where twenty steps gain less log-likelihood than this, if no tolerance is given.
 _MIN_GAIN = 1e-3
+# Share of the smallest noise variance of a fit down to which the mode of a new task's is looked for.
+_SMALLEST_SHARE = 1e-6
 # Rows a task for each of its coefficients, below which group moves pay (benchmarks/niw.py).
 _FEW_ROWS = 2
 # Numbers in the covariances of all tasks, above which EM leaves them out.
@@ -206,7 +209,12 @@ class NIWBase(ModelFactory):
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Coefficients of unseen tasks from each draw of the population; their noise as of some task of the data."""
+        """Coefficients of unseen tasks from each draw of the population; their noise as of some task of the data.
+
+        Under the model the noise of a task without rows has its prior, which knows nothing of the tasks of the data: by
+        default an inverse-gamma law without a mean, and so intervals of no use. So the noises that were found stand for
+        the law of a further one. Where a task has rows, :meth:`Fit.condition` draws its noise given these.
+        """
         if type(self).priors is not NIWBase.priors:
             raise UnsupportedMethodError(
                 f"{type(self).__name__} overrides the hook `priors`. Override `new_task` to match it."
@@ -230,11 +238,17 @@ class NIWBase(ModelFactory):
         if self.response != "normal":
             return super()._methods()
         return [
-            Method("gibbs", "draws from the exact posterior by a compiled Gibbs sampler", checkpoints=True),
+            Method(
+                "gibbs",
+                "draws from the exact posterior by a compiled Gibbs sampler",
+                checkpoints=True,
+                weights=True,
+            ),
             Method(
                 "em",
                 "the paper's penalised maximum likelihood, and the coefficients' posterior given it",
                 point=True,
+                weights=True,
             ),
             *super()._methods(),
         ]
@@ -281,6 +295,7 @@ class NIWBase(ModelFactory):
             noise_rate=rate,
             noise_by_task=self.noise == "task",
             group_moves=group_moves,
+            weight=data.weight,
             **options,
         )
 
@@ -313,6 +328,7 @@ class NIWBase(ModelFactory):
                 scale=weight * np.eye(rank),
                 noise_prior=self.noise_prior,
                 noise_by_task=self.noise == "task",
+                weight=data.weight,
                 noise_floor=noise_floor,
                 max_iter=max_iter,
                 tol=1e-8 if tol is None else tol,
@@ -325,7 +341,7 @@ class NIWBase(ModelFactory):
         posterior = {**dict(zip(self.names, parts, strict=True)), "noise": np.asarray(found.noise)}
         if data.n_tasks * len(half) ** 2 <= _MOST_COVARIANCES:
             cov = conditional_covariances(
-                population.inputs, data.row, data.task, data.n_tasks, found.cov, found.noise
+                population.inputs, data.row, data.task, data.n_tasks, found.cov, found.noise, data.weight
             )
             posterior[f"{self.names[0]}_cov"] = half @ cov @ half.T
         traces = {
@@ -418,7 +434,17 @@ class NIWBase(ModelFactory):
         rows, half = known.rows, known.population.half
         mean, cov = self._enter(known, fit, draw, rng)
         v = conditional_draws(
-            known.inputs, rows.row, rows.task, rows.y, rows.n_tasks, mean, cov, draw["noise"], size, rng
+            known.inputs,
+            rows.row,
+            rows.task,
+            rows.y,
+            rows.n_tasks,
+            mean,
+            cov,
+            draw["noise"],
+            size,
+            rng,
+            rows.weight,
         )
         return np.asarray(half @ v[:, : half.shape[1]])
 
@@ -429,9 +455,36 @@ class NIWBase(ModelFactory):
         rows, half = known.rows, known.population.half
         mean, cov = self._enter(known, fit, draw, rng)
         noise, rank = draw["noise"], half.shape[1]
-        means = conditional_means(known.inputs, rows.row, rows.task, rows.y, rows.n_tasks, mean, cov, noise)
-        covariances = conditional_covariances(known.inputs, rows.row, rows.task, rows.n_tasks, cov, noise)
+        means = conditional_means(
+            known.inputs, rows.row, rows.task, rows.y, rows.n_tasks, mean, cov, noise, rows.weight
+        )
+        covariances = conditional_covariances(
+            known.inputs, rows.row, rows.task, rows.n_tasks, cov, noise, rows.weight
+        )
         return half @ means[:rank], half @ covariances[:, :rank, :rank] @ half.T
+
+    def _noise_given(
+        self, known: KnownRows, fit: Fit, draw: dict[str, np.ndarray], least: float, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Noise (T,) of new tasks given their rows and one draw of the population, coefficients integrated out.
+
+        A draw by the prior of the noise, or, of an EM fit, the value of largest density. Without a prior the noise of
+        few rows would be zero: then it is at least that of the quietest task of the fit, ``least`` as a variance.
+        """
+        rows = known.rows
+        mean, cov = self._enter(known, fit, draw, rng)
+        root = np.linalg.cholesky(cov)
+        result = np.empty(rows.n_tasks)
+        for t, at in enumerate(rows.rows_by_task()):
+            weight = None if rows.weight is None else rows.weight[at]
+            law = NoiseConditional.of(known.inputs[rows.row[at]], rows.y[at], weight, mean, root)
+            if fit.method == "em":
+                floor = least if self.noise_prior is None else _SMALLEST_SHARE * least
+                result[t] = law.mode(self.noise_prior, floor)
+            else:
+                shape, rate = self.noise_prior
+                result[t] = law.draw(shape, rate, rng)
+        return np.sqrt(result)
 
     def _kernel_draws(self, draws: np.ndarray) -> xr.DataArray:
         return xr.DataArray(draws, dims=("chain", "draw", "point", "point_bis"), name="kernel")
@@ -473,9 +526,10 @@ class NIWBase(ModelFactory):
         chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
         noise = posterior["noise"].to_numpy()
         result = {}
-        if self.noise == "task":
-            noise = result["noise"] = _of_some_task(noise, new.n_tasks, rng)
         known = self._known_rows(fit, new)
+        least = float(noise.min()) ** 2
+        if self.noise == "task":
+            noise = result["noise"] = np.empty((chains, draws, new.n_tasks))
         if known.inputs.shape[1] > known.population.half.shape[1]:
             warnings.warn(
                 "task_data has inputs that the fit has not: what their labels say beyond its inputs is lost in "
@@ -487,6 +541,8 @@ class NIWBase(ModelFactory):
         result[values] = np.empty((chains, draws, posterior.sizes[self.dim], new.n_tasks))
         for at in np.ndindex(chains, draws):
             draw = {name: array[at] for name, array in parts.items()}
+            if self.noise == "task":
+                draw["noise"] = noise[at] = self._noise_given(known, fit, draw, least, rng)
             if fit.method == "em":
                 result[values][at], covariances = self._moments_given(known, fit, draw, rng)
                 if f"{values}_cov" in posterior:

@@ -155,6 +155,7 @@ class NIWGaussianProcess(NIWBase):
             t=data.t,
             t_names=data.t_names,
             transform=data.transform,
+            weight=data.weight,
             basis=basis,
         )
 

@@ -153,6 +153,7 @@ class NonparametricMaxMargin(MaxMarginBase):
             "nuts",
             f"draws from the posterior with the finite approximation of the buffet process by {self.K_max} "
             "columns: exact Gibbs steps for Z, the no-U-turn sampler (PyMC) for the rest",
+            weights=True,
         )
         if self.observation.augmentation() is None:
             return [nuts]
@@ -161,6 +162,7 @@ class NonparametricMaxMargin(MaxMarginBase):
                 "gibbs",
                 "draws from the exact posterior by a compiled Gibbs sampler, without truncation",
                 checkpoints=True,
+                weights=True,
             ),
             nuts,
         ]

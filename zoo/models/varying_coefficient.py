@@ -445,7 +445,10 @@ class VaryingCoefficientGP(ModelFactory):
     def _observe(self, data: ModelData, f: Any) -> Any:
         """Add the observed variable ``"y"``."""
         model = pm.modelcontext(None)
-        return self.observation.term(f, data.y, **{name: model[name] for name in self.observation.parameters})
+        parameters = {name: model[name] for name in self.observation.parameters}
+        if data.weight is not None:
+            parameters["weight"] = data.weight
+        return self.observation.term(f, data.y, **parameters)
 
     _observe.matches_observation = True  # type: ignore[attr-defined]
 
@@ -498,7 +501,7 @@ class VaryingCoefficientGP(ModelFactory):
                 Method("hsgp", "approximation: a basis of sines; draws from its exact posterior by NUTS",
                 approximates=True),
             ]  # fmt: skip
-        return [*(m for m in found if basis or m.name != "hsgp"), *nuts]
+        return [*(m._replace(weights=True) for m in found if basis or m.name != "hsgp"), *nuts]
 
     def _require_basis(self) -> None:
         if not self.is_linear or "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):

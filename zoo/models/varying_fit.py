@@ -170,7 +170,7 @@ class _Search:
     def __init__(self, space: Any, bar: Any, max_iter: int, tol: float):
         self.space, self.bar, self.max_iter, self.tol = space, bar, max_iter, tol
         self.best: np.ndarray | None = None
-        self.scale = 1.0 / space.rows.n_rows  # so that the first step is no leap
+        self.scale = 1.0 / space.rows.total_weight  # so that the first step is no leap
         self._count = iter(range(1, max_iter + 1))
 
     def run(

@@ -22,6 +22,7 @@ import pytensor.tensor as pt
 
 from zoo.inference.function_conditional import covariance_root
 from zoo.inference.hilbert_basis import HilbertBasis
+from zoo.inference.weighted_moments import weighted_sd
 from zoo.kernels import TaskTree, kernel_parameters, with_parameters
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.tree import Tree
@@ -195,7 +196,8 @@ class Part:
         if component.lengthscale != "learned":
             return {}
         if component.is_word:
-            spread = self.rows.fitted.times[:, self.columns].std(axis=0)  # 1 where t is standardized
+            fitted = self.rows.fitted
+            spread = weighted_sd(fitted.times[:, self.columns], fitted.weight)  # 1 where t is standardized
             start = np.where(spread > 0.0, _START_OF_LENGTHSCALE * spread, _START_OF_LENGTHSCALE)
             return {self.name("lengthscale"): Hyper(start, dims=(self.column_dim,))}
         if self.component.is_tree:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.data import MultiTaskData
+from zoo.inference.weighted_moments import weighted_mean, weighted_sd
 from zoo.kernels.basis import distinct_rows
 from zoo.models.kernel_rows import KernelRows
 
@@ -46,6 +47,11 @@ class VaryingRows(KernelRows):
         return points, position
 
     @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the rows; their number where they have none."""
+        return float(self.n_rows if self.weight is None else self.weight.sum())
+
+    @property
     def times(self) -> np.ndarray:
         """Standardized t, (N, P); without columns where the data have none."""
         return np.empty((self.n_rows, 0)) if self.t is None else self.t
@@ -58,25 +64,25 @@ class VaryingRows(KernelRows):
 
 
 def scale_of(data: MultiTaskData, standardize: bool, intercept: bool, real: bool) -> Scale:
-    """Locations and scales of the rows of a fit.
+    """Locations and scales of the rows of a fit, by their weights.
 
     A constant feature becomes 0 where the model has an intercept, and stays as it is where it has none.
     """
-    X = np.asarray(data.X)
+    X, h = np.asarray(data.X), data.weight
     t = np.empty((data.n_rows, 0)) if data.t is None else data.t
     x_mean, x_scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
     t_mean, t_scale = np.zeros(t.shape[1]), np.ones(t.shape[1])
     constant = np.ptp(X, axis=0) == 0.0
     if standardize:
         moves = ~constant if not intercept else np.ones(len(constant), dtype=bool)
-        x_mean = np.where(moves, X.mean(axis=0), 0.0)
+        x_mean = np.where(moves, weighted_mean(X, h), 0.0)
         x_mean[constant & moves] = X[0, constant & moves]
-        x_scale = np.where(constant, 1.0, X.std(axis=0))
-        t_mean, t_scale = t.mean(axis=0), np.where(np.ptp(t, axis=0) == 0.0, 1.0, t.std(axis=0))
+        x_scale = np.where(constant, 1.0, weighted_sd(X, h))
+        t_mean, t_scale = weighted_mean(t, h), np.where(np.ptp(t, axis=0) == 0.0, 1.0, weighted_sd(t, h))
     if not intercept and standardize:
         x_mean = np.zeros(X.shape[1])  # without a constant, moving the features would change the model
-    y_mean = float(np.mean(data.y)) if real else 0.0
-    spread = float(np.std(data.y)) if real else 1.0
+    y_mean = float(weighted_mean(data.y, h)) if real else 0.0
+    spread = float(weighted_sd(data.y, h)) if real else 1.0
     return Scale(x_mean, x_scale, t_mean, t_scale, y_mean, spread if spread > 0.0 else 1.0)
 
 

@@ -75,12 +75,14 @@ def space_of(factory: VaryingCoefficientGP, rows: VaryingRows, y: np.ndarray) ->
     return kind(factory, rows, y)
 
 
-def _responses_of(factory: VaryingCoefficientGP, y: np.ndarray) -> NormalResponses | DifferentiatedResponses:
+def _responses_of(
+    factory: VaryingCoefficientGP, y: np.ndarray, weight: np.ndarray | None
+) -> NormalResponses | DifferentiatedResponses:
     """The responses with their density; a subclass of the normal one may have another."""
     fixed = factory.fixed_parameters()
     if type(factory.observation) is Gaussian:
-        return NormalResponses(y, fixed.get("noise"))
-    return DifferentiatedResponses(factory.observation, y, fixed)
+        return NormalResponses(y, fixed.get("noise"), weight)
+    return DifferentiatedResponses(factory.observation, y, fixed, weight)
 
 
 class _Space:
@@ -97,7 +99,7 @@ class _Space:
         self.kernel = factory.kernel_of(rows)
         self.coordinates = Coordinates(factory.hyperparameters(rows))
         self.y = y - factory.offset(rows)
-        self.responses = _responses_of(factory, self.y)
+        self.responses = _responses_of(factory, self.y, rows.weight)
 
     @cached_property
     def _positions(self) -> np.ndarray:
@@ -164,12 +166,14 @@ class WeightSpace(_Space):
     def gram(self) -> Gram:
         """The sums over rows that Gaussian noise needs."""
         regression = self._regression
-        p = self.kernel.n_weights
+        p, weight = self.kernel.n_weights, self.rows.weight
         G, h = np.zeros((p, p), order="F"), np.zeros(p)
         for rows, block in regression.blocks(keep=False):
-            G += block.T @ block
-            h += block.T @ self.y[rows]
-        return Gram(G, h, float(self.y @ self.y), len(self.y))
+            weighted = block if weight is None else weight[rows, None] * block
+            G += weighted.T @ block
+            h += weighted.T @ self.y[rows]
+        square, size = (1.0, len(self.y)) if weight is None else (weight, float(weight.sum()))
+        return Gram(G, h, float((square * self.y) @ self.y), size)
 
     @cached_property
     def coarse(self) -> np.ndarray | None:
@@ -194,6 +198,11 @@ class WeightSpace(_Space):
         assert self.coarse is not None
         return Gram(np.asfortranarray(G[np.ix_(self.coarse, self.coarse)]), h[self.coarse], yy, n)
 
+    def _residual(self, f: np.ndarray) -> np.ndarray:
+        """Responses less f, times the roots of the weights of the rows."""
+        left = self.y - f
+        return left if self.rows.weight is None else np.sqrt(self.rows.weight) * left
+
     def _evaluate(self, z: np.ndarray, coarse: bool = False) -> Any:
         logs = np.asarray(self._variances[0](z))
         if isinstance(self.responses, NormalResponses):
@@ -201,7 +210,7 @@ class WeightSpace(_Space):
             gram, regression = self.gram, self._regression
             if coarse:
                 gram, regression, logs = self._coarse_gram, self._coarse_regression, logs[self.coarse]
-            found = gaussian_evidence(gram, logs, log_noise, lambda w: self.y - regression.times(w))
+            found = gaussian_evidence(gram, logs, log_noise, lambda w: self._residual(regression.times(w)))
             return found if self.responses.learned else found._replace(parameter_slopes=np.zeros(0))
         index = self.coarse if coarse else np.arange(len(logs))
         assert index is not None

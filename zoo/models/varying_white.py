@@ -27,8 +27,11 @@ def white_values(factory: VaryingCoefficientGP, data: ModelData, root: Any, nois
     if not _conditions(factory, data, noise):
         return pm.Normal("_values", dims="point")
     rows: Any = data.source
-    counts = np.bincount(rows.point).astype(np.float64)
-    sums = pt.inc_subtensor(pt.zeros(len(counts), dtype="float64")[rows.point], data.y - factory.offset(rows))
+    counts = np.bincount(rows.point, rows.weight).astype(np.float64)
+    residual = data.y - factory.offset(rows)
+    if rows.weight is not None:
+        residual = rows.weight * residual
+    sums = pt.inc_subtensor(pt.zeros(len(counts), dtype="float64")[rows.point], residual)
     gram = pt.dot(root.T, pt.constant(counts)[:, None] * root)
     return conditioned_normal("_values", gram, pt.dot(root.T, sums), noise, "point")
 
@@ -41,8 +44,9 @@ def white_weights(
         return pm.Normal("_weights", dims="basis")
     rows: Any = data.source
     features = kernel.features(rows, slice(0, rows.n_rows))
-    gram = scales[:, None] * pt.constant(features.T @ features) * scales
-    moment = scales * pt.dot(pt.constant(features).T, data.y - factory.offset(rows))
+    weighted = features if rows.weight is None else rows.weight[:, None] * features
+    gram = scales[:, None] * pt.constant(weighted.T @ features) * scales
+    moment = scales * pt.dot(pt.constant(weighted).T, data.y - factory.offset(rows))
     return conditioned_normal("_weights", gram, moment, noise, "basis")
 
 

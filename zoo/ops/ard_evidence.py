@@ -22,7 +22,7 @@ from zoo.inference.compiled import ensure_compile_folder
 
 __all__ = ["ARDEvidence", "ard_evidence"]
 
-_N_CONSTANT = 5  # X, starts, counts, slot, gram: no derivative is given in them
+_N_CONSTANT = 6  # X, starts, counts, slot, gram, weight: no derivative is given in them
 
 
 class ARDEvidence(Op):
@@ -35,12 +35,12 @@ class ARDEvidence(Op):
 
     def make_node(self, *inputs: Any) -> Apply:
         """Value (T,), derivatives in kappa (T, D), noise (T,), amplitude (T,) and residual (N,)."""
-        X, starts, counts, slot, gram, *parameters = (pt.as_tensor(v) for v in inputs)
+        X, starts, counts, slot, gram, weight, *parameters = (pt.as_tensor(v) for v in inputs)
         parameters = [pt.cast(v, "float64") for v in parameters]
         residual, kappa = parameters[:2]
         vector = pt.vector(dtype="float64", shape=(kappa.type.shape[0],)).type
         outputs = [vector(), kappa.type(), vector(), vector(), residual.type()]
-        return Apply(self, [X, starts, counts, slot, gram, *parameters], outputs)
+        return Apply(self, [X, starts, counts, slot, gram, weight, *parameters], outputs)
 
     def perform(self, node: Apply, inputs: Any, outputs: Any) -> None:
         """By the compiled function."""
@@ -109,9 +109,22 @@ def _register() -> None:
         kind = op.kind
 
         @numba_basic.numba_njit
-        def ard_evidence_of(X, starts, counts, slot, gram, residual, kappa, noise, amplitude, constant):
+        def ard_evidence_of(
+            X, starts, counts, slot, gram, weight, residual, kappa, noise, amplitude, constant
+        ):
             return evidence(
-                kind, X, starts, counts, slot, gram, residual, kappa, noise, amplitude, constant.item()
+                kind,
+                X,
+                starts,
+                counts,
+                slot,
+                gram,
+                weight,
+                residual,
+                kappa,
+                noise,
+                amplitude,
+                constant.item(),
             )
 
         # The compiled code holds that of `evidence`: a file on disk must not outlive a change of it.

@@ -224,7 +224,7 @@ def test_architecture_names_every_dependency():
 
 # The layers of docs/architecture.md, in order: a module imports from its own layer or from one before it.
 _LAYERS = (
-    ("arrays", "checks", "completeness", "digest", "files", "frames", "seeds", "untrusted"),
+    ("arrays", "checks", "completeness", "digest", "files", "frames", "memory", "seeds", "untrusted"),
     ("columns", "folds", "runner"),
     ("data", "kernels"),
     ("inference",),

@@ -27,11 +27,16 @@ from zoo.inference.compiled import ensure_compile_folder
 from zoo.inference.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood, label_values
 from zoo.manifest import describe_run
+from zoo.memory import require_memory, sizes_of_variables
 from zoo.model_data import ModelData
 from zoo.seeds import integer_seed, random_number_source
 from zoo.storage import to_datatree
 
 __all__ = ["Method", "ModelFactory", "Run", "UnsupportedMethodError"]
+
+
+# A posterior of as many variables, each as large as its dims allow, that is no reason to look closer, in bytes.
+_MOST_VARIABLES, _SMALL_POSTERIOR = 10, 2e8
 
 
 class UnsupportedMethodError(ValueError):
@@ -534,6 +539,8 @@ class ModelFactory:
 
         Raises
         ------
+        InsufficientMemoryError
+            The draws would not fit into the memory that is free; a ValueError and a MemoryError.
         ValueError
             An argument is wrong; or the checkpoint is damaged, of another run, or no checkpoint at all.
         RuntimeError
@@ -569,6 +576,7 @@ class ModelFactory:
             if negative == 0.0:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
         prepared = self.prepare(data)
+        self._require_memory(prepared, y, name, run, "thin" in options)
         with (
             self._checkpointed(checkpoint, data, name, run, method_options) as run,
             breakdown_explained(f"method {name!r}", prepared),
@@ -583,6 +591,26 @@ class ModelFactory:
         for part in made:
             fit.cache.update(part)
         return fit
+
+    def _require_memory(self, data: MultiTaskData, y: np.ndarray, method: str, run: Run, thins: bool) -> None:
+        """Raise where the draws that are to be kept would not fit into memory."""
+        if any(m.point for m in self._methods() if m.name == method):
+            return
+        coords = self.coords(data)
+        kept = run.draws * run.chains
+        longest = max((len(v) for dim, v in coords.items() if dim not in ("obs", "input_row")), default=1)
+        if 8 * kept * _MOST_VARIABLES * longest**2 < _SMALL_POSTERIOR:
+            return  # no need to look at the variables one by one
+        sizes = sizes_of_variables(self.variable_dims(data, y), coords, self.representations)
+        # nutpie holds what it has drawn, auxiliary variables with it, while they are copied to the posterior.
+        copies = 2 if method == "nuts" else 1
+        thinner = ", with a larger thin for draws that tell more each," if thins else ""
+        require_memory(
+            sizes,
+            copies * kept,
+            f"draws={run.draws} with chains={run.chains} of method {method!r}",
+            f"Take fewer draws{thinner} or fewer chains.",
+        )
 
     @contextmanager
     def _checkpointed(

@@ -15,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 from scipy.special import ndtri
 
 from zoo.data import MultiTaskData
+from zoo.memory import require_memory
 
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
@@ -49,6 +50,12 @@ def predictive_draws(
     """
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
     n_draws = len(next(iter(flat.values())))
+    require_memory(
+        {"f": rows.n_rows, "y": rows.n_rows},
+        n_draws,
+        f"predictions of {rows.n_rows:,} rows by {n_draws:,} draws",
+        "Predict fewer rows at a time.",
+    )
     step = max(1, _VALUES_PER_BLOCK // n_draws)
     f = np.empty((n_draws, rows.n_rows))
     y = np.empty((n_draws, rows.n_rows))
@@ -109,6 +116,12 @@ class PointwiseLogLikelihood:
         """Log densities (S, N) at posterior draws (chain, draw, ...)."""
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in posterior.items()}
         n_draws = len(next(iter(flat.values())))
+        require_memory(
+            {"log_likelihood": self._n_rows},
+            n_draws,
+            f"the log likelihood of {self._n_rows:,} rows by {n_draws:,} draws",
+            "Fit with fewer draws.",
+        )
         result = np.empty((n_draws, self._n_rows))
         for s in range(n_draws):
             result[s] = self._function(*(flat[name][s] for name in self._names))

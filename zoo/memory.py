@@ -1,0 +1,102 @@
+"""How much memory the draws of a fit need, against what there is: said before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["InsufficientMemoryError", "available_memory", "require_memory", "sizes_of_variables"]
+
+# Of the free memory: the rest is for what an engine needs beside the draws.
+_SHARE = 0.8
+_BYTES = 8
+# Where a control group of Linux says how much its processes may have, by version of that interface.
+_LIMITS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+class InsufficientMemoryError(MemoryError, ValueError):
+    """What was asked for would not fit into memory."""
+
+
+def available_memory() -> int:
+    """Bytes that this process can still have: of the machine, or of the container that it is in."""
+    import psutil
+
+    available = int(psutil.virtual_memory().available)
+    for limit, usage in _LIMITS:
+        try:
+            left = int(Path(limit).read_text()) - int(Path(usage).read_text())
+        except (OSError, ValueError):  # another system, or no limit ("max")
+            continue
+        available = min(available, max(left, 0))
+    return available
+
+
+def sizes_of_variables(
+    dims: Mapping[str, tuple[str | None, ...]], coords: Mapping[str, Any], alternatives: tuple[str, ...]
+) -> dict[str, int]:
+    """Numbers that one draw of each reported variable holds.
+
+    Parameters
+    ----------
+    dims : mapping
+        Dims of the variables, by name; auxiliary ones have a leading underscore and are not kept.
+    coords : mapping
+        Names along the dims.
+    alternatives : tuple of str
+        Variables of which a posterior has one: only the largest counts.
+    """
+    lengths = {name: len(values) for name, values in coords.items()}
+    sizes = {
+        name: int(np.prod([lengths.get(dim, 1) for dim in of if dim is not None], dtype=np.int64))
+        for name, of in dims.items()
+        if not name.startswith("_")
+        and name not in ("y", "y_observed")
+        and "obs" not in of
+        and "input_row" not in of
+    }
+    among = {name: sizes.pop(name) for name in alternatives if name in sizes}
+    if among:
+        largest = max(among, key=lambda name: among[name])
+        sizes[largest] = among[largest]
+    return sizes
+
+
+def require_memory(numbers: Mapping[str, int], draws: int, argument: str, advice: str) -> None:
+    """Raise where arrays of that many numbers, for that many draws, would not fit.
+
+    Parameters
+    ----------
+    numbers : mapping
+        How many numbers one draw holds, by what they are.
+    draws : int
+        Draws of all chains together.
+    argument : str
+        What the message names.
+    advice : str
+        The sentence that says what to do.
+
+    Raises
+    ------
+    InsufficientMemoryError
+        A ValueError and a MemoryError.
+    """
+    needed = _BYTES * draws * sum(numbers.values())
+    available = available_memory()
+    if needed <= _SHARE * available:
+        return
+    largest = max(numbers, key=lambda name: numbers[name])
+    raise InsufficientMemoryError(
+        f"{argument} would need {_gigabytes(needed)} of memory ({_gigabytes(_BYTES * draws * numbers[largest])} for "
+        f"{largest!r}), and {_gigabytes(available)} are free. {advice}"
+    )
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.3g} GB"

@@ -21,6 +21,14 @@ def losses(*shape: int) -> np.ndarray:
     return -0.3 * np.random.default_rng(2).gamma(2.0, size=(2, 500, *shape))
 
 
+def test_a_single_draw_is_refused():
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(rng.normal(size=(20, 2)), rng.normal(size=20), np.repeat([0, 1], 10))
+    fit = zoo.PooledTasks().fit(data, draws=1, chains=1, random_seed=1, progress=False)
+    with pytest.raises(ValueError, match="single draw"):
+        zoo.diagnostics.loo(fit)
+
+
 def test_same_as_arviz_where_that_works():
     tree = tree_of(losses(6), ("obs",))
     ours, theirs = zoo.diagnostics.loo(tree, pointwise=True), az.loo(tree, pointwise=True)

@@ -39,7 +39,8 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
     Raises
     ------
     ValueError
-        Where the tree has no log likelihood, or several and ``var_name`` does not choose; where the fit has no draws.
+        Where the tree has no log likelihood, or several and ``var_name`` does not choose; where the fit has no
+        draws, or a single one.
     """
     if getattr(data, "is_point", False):
         raise ValueError(
@@ -50,6 +51,10 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
         tree = data.compute_log_likelihood()
     values = _log_likelihood(tree, var_name)
     sample = ["chain", "draw"]
+    if values.sizes["chain"] * values.sizes["draw"] < 2:
+        raise ValueError(
+            "data holds a single draw, and leave-one-out weighs draws against each other. Fit with more draws."
+        )
     flat = values.stack(row_=[dim for dim in values.dims if dim not in sample], create_index=False)
     varies = (flat.min(sample) < flat.max(sample)).to_numpy()
     if varies.all():

@@ -127,7 +127,7 @@ class NIWBase(ModelFactory):
         if not self.observation.labels and np.mean(y**2) > _LARGE_RESPONSE:
             warnings.warn(
                 f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
-                "EM may stop at a useless maximum. Use data.standardize().",
+                "the posterior, or the maximum that EM finds, says little of such values. Use data.standardize().",
                 UserWarning,
                 stacklevel=4,
             )

@@ -177,8 +177,12 @@ class NonparametricMaxMargin(MaxMarginBase):
         thin: int = 1,
         start: Fit | None = None,
         group_moves: bool = True,
+        paper_scaling: bool = False,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
+        """``paper_scaling``: the paper's rescaling of the task covariance; the draws are then of no posterior."""
+        kernel = self.gibbs_kernel(
+            data, y, group_moves=group_moves and not paper_scaling, paper_scaling=paper_scaling
+        )
         return run_kernel(kernel, data, run, start, cores=cores, threads=threads, thin=thin)
 
     def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> LatentFeatureKernel:

@@ -281,7 +281,8 @@ def test_an_interrupt_returns_the_draws_and_goes_on(cores, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(kernel, "sweep", lambda *args: (time.sleep(0.005), sweep(*args)))
         threading.Timer(0.8, _thread.interrupt_main).start()
-        part = _fit(engine, path, cores=cores, **options)
+        with pytest.warns(UserWarning, match="interrupted: "):
+            part = _fit(engine, path, cores=cores, **options)
     n = part.posterior.sizes["draw"]
     assert 0 < n < 300
     kept = whole.posterior.isel(draw=slice(n), chain=slice(part.posterior.sizes["chain"]))

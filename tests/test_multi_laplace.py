@@ -706,3 +706,37 @@ def test_report_of_a_mode(ratings, tmp_path, capsys):
     assert "do not apply" in capsys.readouterr().out
     line = zoo.plots.objective_trace(fit).axes[0].lines[0].get_ydata()
     assert np.all(np.diff(line) <= 1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_condition_draws_the_noise_that_the_labels_tell(scale):
+    """The noise of a new task against quadrature, where its functions are constants: kappa vanishes.
+
+    Old tasks have a noise of 0.1 each. The candidates are 64 for each of 600 draws, so the mean of log noise has a
+    standard error of 0.02 and what is left of the candidates' coarseness; 0.15 is beyond 6 of them.
+    """
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(
+        rng.normal(size=(30, 2)), rng.normal(size=30), np.repeat(["a", "b", "c"], 10)
+    )
+    factory = zoo.MultiLaplaceGP(mean="zero", B=0.5, noise_floor=0.05, standardize=False)
+    shape = (1, 600)
+    posterior = {
+        "kappa": np.full((*shape, 2, 3), 1e-12), "feature_scale": np.full((*shape, 2), 1e-12),
+        "noise": np.full((*shape, 3), 0.1),
+    }  # fmt: skip
+    rows, stats = factory.prepare(data), {"lp": np.zeros(shape)}
+    idata = zoo.storage.to_datatree(factory, data, rows, data.y, posterior, stats, "nuts", 0)
+    fit = zoo.fit.Fit(factory=factory, data=data, idata=idata, method="nuts")
+    y = scale * rng.normal(size=8)
+    new = zoo.MultiTaskData.from_arrays(rng.normal(size=(8, 2)), y, ["newcomer"] * 8)
+    noise = fit.condition(new, random_seed=1).posterior["noise"].isel(task=3).to_numpy().ravel()
+    excess = np.exp(
+        np.linspace(np.log(1e-6), np.log(100.0), 4000)
+    )  # of the variance over the floor; even in the log
+    sigma = np.sqrt(0.05**2 + excess)
+    density = np.array([multivariate_normal(cov=1.0 + s**2 * np.eye(8)).logpdf(y) for s in sigma])
+    weight = np.exp(density - density.max() - 0.5 * excess) * excess
+    expected = np.sum(weight * np.log(sigma)) / weight.sum()
+    assert abs(np.log(noise).mean() - expected) < 0.15
+    assert abs(expected - np.log(0.1)) > 0.5  # what the old tasks have is far off

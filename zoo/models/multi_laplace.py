@@ -51,6 +51,8 @@ _LARGE_RESPONSE = 100.0
 _LOW_FLOOR = 0.1
 # Draws from the prior of a new task's ARD parameters, weighted by its rows, for each draw of the population.
 _CANDIDATES = 64
+# Range of the variances of noise that are proposed for a new task, in units of their prior's mean.
+_PROPOSED = (1e-6, 40.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -518,15 +520,21 @@ class MultiLaplaceGP(ModelFactory):
         return replace(result, idata=idata)
 
     def _weighted_draws(self, fit: Fit, new: GPRows, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """For each draw, one of some draws from the new tasks' prior, chosen by the likelihood of their rows."""
+        """For each draw, one of some draws from the new tasks' prior, chosen by the likelihood of their rows.
+
+        Noises are proposed over all sizes, and weighed by their prior: those of old tasks may be far from the new.
+        """
         draws = self.predictive_posterior(fit, rng)
         names = [str(name) for name, v in fit.posterior.items() if "task" in v.dims]
         problem = mode.ModeProblem.of(self, new, new.y)
         best = np.full((draws.sizes["chain"], draws.sizes["draw"], new.n_tasks), -np.inf)
         chosen: dict[str, np.ndarray] = {}
-        for _ in range(_CANDIDATES):
+        for i in range(_CANDIDATES):
             candidate = self.new_task(draws, list(new.task_names), rng)
             score = rng.gumbel(size=best.shape)  # the largest sum with a log weight is a draw by weight
+            noise, weight = self._proposed_noise(draws, best.shape, i, rng)
+            candidate["noise"] = noise
+            score += weight
             for at in np.ndindex(best.shape[:2]):
                 score[at] += problem.evidence({name: v[at] for name, v in candidate.items()})
             better = score > best
@@ -535,3 +543,17 @@ class MultiLaplaceGP(ModelFactory):
                 taken = better if candidate[name].ndim == 3 else better[:, :, None]
                 chosen[name] = np.where(taken, candidate[name], chosen.get(name, candidate[name]))
         return chosen
+
+    def _proposed_noise(
+        self, draws: xr.Dataset, shape: tuple[int, ...], number: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        r"""Noise standard deviations of candidates, and the log of their prior over what they are proposed with.
+
+        What the variance exceeds the floor by, v, has the prior :math:`B e^{-B v}`. It is proposed with the density
+        :math:`\propto 1 / v` over a range that holds all of the prior's mass; candidate ``number`` of all has a
+        stratum of its own. So the log weight is :math:`\log v - B v` and a constant.
+        """
+        B = draws["B"].to_numpy()[..., None] if "B" in draws else np.asarray(float(self.B))
+        place = (number + rng.random(shape)) / _CANDIDATES
+        v = _PROPOSED[0] * (_PROPOSED[1] / _PROPOSED[0]) ** place / B
+        return np.sqrt(self.noise_floor**2 + v), np.log(v) - B * v + np.log(B)

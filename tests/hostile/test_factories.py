@@ -7,9 +7,11 @@ from dataclasses import fields
 from math import ceil
 
 import numpy as np
+import pymc as pm
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pytensor.compile.mode import Mode
 
 import zoo
 from tests.hostile import strategies
@@ -20,6 +22,8 @@ from zoo.inference.kernel_gibbs import slice_step
 from zoo.likelihoods.base import Likelihood
 from zoo.registry import FACTORIES, get_factory
 
+# Small graphs that run twice: compiling them costs more than running them slowly.
+QUICK = Mode("py", "fast_compile")
 FACTORY_CASES = {name: get_factory(name)() for name in FACTORIES} | {
     "MaxMarginRegression": zoo.MaxMargin(loss="epsilon_insensitive"),
     "NonparametricRegression": zoo.NonparametricMaxMargin(loss="epsilon_insensitive"),
@@ -96,6 +100,38 @@ def test_few_hostile_cases(name, method):
     @given(_data(name))
     def run(data):
         _outcome(name, method, data)
+
+    run()
+
+
+def predict_by_pymc(factory, method, data):
+    """Draws of y by PyMC's own function, finite and of every free variable from the posterior."""
+    fit = factory.fit(data, method, draws=2, tune=2, chains=1, random_seed=1, progress=False)
+    model, idata = fit.to_pymc(random_seed=1) if fit.is_point else (fit.model, fit.idata)
+    assert {v.name for v in model.free_RVs} <= set(idata["posterior"].data_vars)
+    drawn = pm.sample_posterior_predictive(
+        idata, model=model, var_names=["y"], random_seed=1, progressbar=False, compile_kwargs={"mode": QUICK}
+    )
+    require_finite(drawn["posterior_predictive"].to_dataset(), "predictions")
+    return fit
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        pytest.param(n, m, marks=[pytest.mark.statistical] * (n not in FAST))
+        for n, m in METHODS
+        if n not in SLOW
+    ],
+)
+def test_few_hostile_cases_in_pymc(name, method):
+    @settings(SETTINGS, max_examples=max(3, min(CASES, SHARE[name]) // 8))
+    @given(_data(name))
+    def run(data):
+        factory = FACTORY_CASES[name]
+        attempt(
+            lambda: predict_by_pymc(factory, method, data), tuple(field.name for field in fields(factory))
+        )
 
     run()
 

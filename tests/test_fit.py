@@ -278,3 +278,17 @@ def test_unscaled_responses_are_pointed_out(fit, caplog):
     with caplog.at_level("WARNING", logger="zoo"):
         fit.factory.fit(data, draws=2, tune=2, chains=1, random_seed=1, progress=False)
     assert "data.standardize()" in caplog.text
+
+
+def test_rows_that_are_standardized_already_are_warned_of():
+    rng = np.random.default_rng(0)
+    raw = zoo.MultiTaskData.from_arrays(
+        3.0 + rng.normal(size=(20, 2)), rng.normal(size=20), np.repeat([0, 1], 10)
+    )
+    data = raw.standardize()
+    fit = zoo.PooledTasks().fit(data, draws=5, chains=1, random_seed=1, progress=False)
+    with pytest.warns(UserWarning, match=r"as data\.standardize\(\) made them.*original_X"):
+        fit.predict(data.X[:4], task="task 0")
+    right = fit.predict(data.original_X(), task=data.task)["mean"]
+    assert np.allclose(right, fit.predict(data)["mean"])
+    assert np.allclose(right, fit.predict(raw.X, task=raw.task)["mean"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ def read_rows(
     n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
         raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
+    _warn_of_standardized(features, data)
     t_values = _task_variable(t, n_rows, data, without_t)
     if task is None and new_task:
         task = "new task"
@@ -126,6 +128,21 @@ def _task_variable(
 def _made(names: tuple[str, ...]) -> bool:
     """Whether the names are those that columns of t without names get."""
     return names == tuple(f"t{i}" for i in range(len(names)))
+
+
+def _warn_of_standardized(features: Any, data: MultiTaskData) -> None:
+    """Warn where rows are the standardized ones of the fit: they would be standardized once more."""
+    if data.transform is None or is_sparse(features):
+        return
+    for row in (features[0], features[-1]):
+        if not (data.inputs == row).all(axis=1).any() or np.array_equal(data.transform.apply_x(row), row):
+            return
+    warnings.warn(
+        "X holds rows as data.standardize() made them, and is read on the scale before that. "
+        "Pass the MultiTaskData itself, or data.original_X().",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 def _as_fitted(features: np.ndarray | csr_matrix, data: MultiTaskData) -> np.ndarray | csr_matrix:

@@ -292,3 +292,14 @@ def test_rows_that_are_standardized_already_are_warned_of():
     right = fit.predict(data.original_X(), task=data.task)["mean"]
     assert np.allclose(right, fit.predict(data)["mean"])
     assert np.allclose(right, fit.predict(raw.X, task=raw.task)["mean"])
+
+
+def test_tables_in_place_of_data_are_refused_by_name():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "y": [1.0, 0.0]})
+    with pytest.raises(TypeError, match=r"data is a DataFrame.*from_frame"):
+        zoo.PooledTasks().fit(frame[["a"]], frame["y"])
+    with pytest.raises(TypeError, match=r"data is a DataFrame.*from_frame"):
+        zoo.VaryingCoefficientGP().fit(frame[["a"]], frame["y"])
+    data = zoo.MultiTaskData.from_frame(frame, y="y")
+    with pytest.raises(TypeError, match=r"method is a Series.*'exact'"):
+        zoo.PooledTasks().fit(data, frame["y"])

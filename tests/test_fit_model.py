@@ -386,3 +386,13 @@ def test_prior_density_of_the_kernel_machine():
         assert float(found[0, s]) == pytest.approx(
             law.logpdf(draw["coefficients"].to_numpy().ravel()), rel=1e-8
         )
+
+
+def test_a_copy_of_the_built_model_reads_posteriors_too():
+    fit = zoo.IndependentTasks().fit(REAL, draws=200, chains=2, random_seed=1, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = fit.factory.build(fit.data).copy()
+        agrees(
+            fit, pm.sample_posterior_predictive(fit.posterior, model=model, random_seed=4, progressbar=False)
+        )

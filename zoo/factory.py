@@ -324,10 +324,7 @@ class ModelFactory:
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Check the data against the fields; return the coded y. Raises ``ValueError`` naming the argument."""
         self._require_fields()
-        if not isinstance(data, MultiTaskData):
-            raise TypeError(
-                f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
-            )
+        self._require_data(data)
         data.require_rows_in_every_task(only_warn=self.allows_empty_tasks)
         if data.weight is not None and not self.observation.weights:
             raise ValueError(
@@ -366,6 +363,22 @@ class ModelFactory:
 
     # It makes nothing of t: `uses_t` need only look at the other hooks.
     prepare.leaves_t = True  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _require_data(data: Any) -> None:
+        if not isinstance(data, MultiTaskData):
+            raise TypeError(
+                f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
+            )
+
+    def _require_call(self, data: Any, method: Any) -> None:
+        """Raise where a table and its responses stand in place of data and method."""
+        self._require_data(data)
+        if method is not None and not isinstance(method, str):
+            raise TypeError(
+                f"method is a {type(method).__name__}. Give one of {', '.join(map(repr, self.methods))}; responses and "
+                "tasks are part of the data (zoo.MultiTaskData.from_frame or .from_arrays)."
+            )
 
     def _require_fields(self) -> None:
         """Raise where a subclass annotates a field but is no dataclass: the field would be ignored."""
@@ -548,6 +561,7 @@ class ModelFactory:
         OSError
             The checkpoint cannot be written to. What it holds is intact: the same call goes on from there.
         """
+        self._require_call(data, method)
         name = self._engine(method, data)
         for argument, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
             whole_number(value, argument, least)

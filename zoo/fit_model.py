@@ -59,6 +59,12 @@ class FactoryModel(pm.Model):
         """See :meth:`pymc.Model.debug`."""
         self._as_plain().debug(*args, **kwargs)
 
+    def copy(self, *args: Any, **kwargs: Any) -> pm.Model:
+        """See :meth:`pymc.Model.copy`; the copy reads posteriors as this model does."""
+        new = super().copy(*args, **kwargs)
+        new.__class__ = FactoryModel
+        return new
+
     def _as_plain(self) -> pm.Model:
         """The same model, whose named quantities are no random variables: only those have a density."""
         plain = pm.Model(model=None)

@@ -537,9 +537,10 @@ class VaryingCoefficientGP(ModelFactory):
         """
         changed = {name: method_options.pop(name) for name in _SETTINGS if name in method_options}
         factory = replace(self, **changed) if changed else self
+        self._require_call(data, method)
         chosen = None
         if method is None:
-            if not isinstance(data, MultiTaskData) or data.is_sparse:
+            if data.is_sparse:
                 factory.validate(data)  # raises, with the reason
             chosen = engine.choose(factory, data)
             method = chosen.method

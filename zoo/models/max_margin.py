@@ -14,6 +14,7 @@ from zoo.data import MultiTaskData
 from zoo.factory import Method, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.matrix_normal import MatrixNormalKernel
+from zoo.inference.matrix_normal_span import SpanKernel
 from zoo.inference.matrix_normal_step import BLOCK, MatrixNormalGibbs
 from zoo.inference.nuts import sample_with_steps
 from zoo.model_data import ModelData
@@ -194,7 +195,10 @@ class MaxMargin(MaxMarginBase):
         block = [model[name] for name in BLOCK if name in model.named_vars]
         return MatrixNormalGibbs(
             block,
-            kernel=self.gibbs_kernel(self.prepare(data), self.validate(data)),
+            kernel=MatrixNormalKernel(
+                **self._kernel_fields(self.prepare(data), self.validate(data)),
+                feature_prior=self._prior("feature", data.n_features),
+            ),
             reference=MaxMargin(**known).build(data),
             model=model,
             sweeps=whole_number(sweeps, "sweeps"),
@@ -220,10 +224,15 @@ class MaxMargin(MaxMarginBase):
         model, _ = self.assemble(data, y)
         return sample_with_steps(model, [self.step(data, model)], cores=cores, nuts=nuts, **run._asdict())
 
-    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
-        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
-        return MatrixNormalKernel(
-            **self._kernel_fields(data, y),
-            feature_prior=self._prior("feature", data.n_features),
-            **options,
-        )
+    def gibbs_kernel(
+        self, data: MultiTaskData, y: np.ndarray, paper_scaling: bool = False, **options: Any
+    ) -> MatrixNormalKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y.
+
+        With a covariance of features that is given, and more features than inputs, it works in the span of the inputs.
+        """
+        prior = self._prior("feature", data.n_features)
+        fields = {**self._kernel_fields(data, y), **options}
+        if not prior.learned and data.n_features > data.n_inputs and not paper_scaling:
+            return SpanKernel.of(feature_prior=prior, **fields)
+        return MatrixNormalKernel(feature_prior=prior, paper_scaling=paper_scaling, **fields)

@@ -35,7 +35,8 @@ from zoo.models import kernel_machine as machine
 from zoo.models import online
 from zoo.models.kernel_hyper import Coordinates, Hyper
 from zoo.models.kernel_rows import KernelRows, conditional_function, kernel_rows
-from zoo.models.kernel_spaces import matrix_root, space_of, weight_graph
+from zoo.models.kernel_sides import space_of
+from zoo.models.kernel_spaces import matrix_root, weight_graph
 from zoo.models.prior_density import coefficients_density
 
 __all__ = ["MultiTaskKernelMachine"]

@@ -281,3 +281,59 @@ def test_max_margin_in_the_span_takes_values_and_snapshots(rng):
     kernel.restore(state, saved)
     for name, value in kernel.record(state).items():
         assert np.array_equal(value, after[name])
+
+
+def _wide(D: int) -> zoo.MultiTaskData:
+    X = np.random.default_rng(1).standard_normal((6, D))
+    return zoo.MultiTaskData.from_arrays(X=X, y=[1.0, -1.0] * 3, task=[0, 0, 1, 1, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("factory", "method", "instead"),
+    [
+        (zoo.NIWLinear(), "gibbs", r'feature_cov.*NIWGaussianProcess\(base_kernel="linear"\)'),
+        (zoo.NIWLinear(), "em", r'feature_cov.*NIWGaussianProcess\(base_kernel="linear"\)'),
+        (zoo.NIWLinear(), "nuts", r'feature_cov.*NIWGaussianProcess\(base_kernel="linear"\)'),
+        (zoo.MaxMargin(), "gibbs", 'feature_cov="learned".*feature_cov="identity"'),
+        (zoo.MaxMargin(), "nuts", 'feature_cov="learned".*feature_cov="identity"'),
+        (Machine(Q="learned"), "exact", 'Q="learned".*Q="identity"'),
+        (zoo.NonparametricMaxMargin(), "gibbs", r'MaxMargin\(feature_cov="identity"\)'),
+    ],
+)
+def test_covariances_of_too_many_features_are_refused(factory, method, instead):
+    """With what to use instead; so is the choice of a method, before data are folded a hundred times."""
+    with pytest.raises(ValueError, match=f"501 features and 6 distinct inputs.*{instead}"):
+        factory.fit(_wide(501), method, draws=1, tune=0, chains=1, progress=False)
+    assert factory._engine(method, _wide(500)) == method
+
+
+def test_the_mode_of_too_many_features_is_refused():
+    model = zoo.MultiLaplaceGP()
+    with pytest.raises(ValueError, match=r"1,001 features.*MultiTaskKernelMachine"):
+        model.fit(_wide(1001), "map", progress=False)
+    with pytest.raises(ValueError, match="1,001 features"):
+        model.path(_wide(1001))
+
+
+@pytest.mark.parametrize(
+    ("factory", "method"),
+    [
+        (zoo.NIWGaussianProcess(base_kernel="linear"), "gibbs"),
+        (zoo.NIWGaussianProcess(base_kernel="linear"), "em"),
+        (zoo.MaxMargin(feature_cov="identity"), "gibbs"),
+        (Machine(), "exact"),
+        (Machine(), "gibbs"),
+        (Machine(loss="hinge"), "gibbs"),
+        (Machine(loss="hinge", lam=0.5, amplitude=1.0), "map"),
+        (Machine(loss="logistic"), "laplace"),
+        (Machine(loss="logistic", lam=0.5, amplitude=1.0), "map"),
+        (zoo.PooledTasks(response="logistic"), "laplace"),
+        (zoo.IndependentTasks(), "exact"),
+    ],
+)
+def test_what_to_use_instead_takes_them(factory, method):
+    data = _wide(2000)
+    options = {} if method in ("map", "em") else {"draws": 3, "chains": 1}
+    tune = {"tune": 3} if method == "gibbs" else {}
+    fit = factory.fit(data, method, random_seed=1, progress=False, **options, **tune)
+    assert np.isfinite(fit.predict(data.X, task=data.task)["mean"]).all()

@@ -19,6 +19,7 @@ from zoo.inference.matrix_normal_step import BLOCK, MatrixNormalGibbs
 from zoo.inference.nuts import sample_with_steps
 from zoo.model_data import ModelData
 from zoo.models.max_margin_base import MaxMarginBase, run_kernel
+from zoo.models.wide_data import require_narrow
 
 __all__ = ["MaxMargin"]
 
@@ -63,6 +64,13 @@ class MaxMargin(MaxMarginBase):
     feature_scale, task_scale : float or array_like, optional
         Their scale matrices, the paper's Psi_1 (D, D) and Psi_2 (T, T); default the identity, as in the paper. A number
         is a correlation: ``task_scale=0.8`` expects tasks to resemble each other, and a new task to resemble them.
+
+    Notes
+    -----
+    A sweep of the Gibbs sampler takes O(N D^2) for the sums over rows, and O(T D^3 + T^3) beside them, of which the
+    covariance of tasks has T^3. With ``feature_cov`` learned, more than 500 features that outnumber the inputs are
+    refused; with it given, r inputs that are fewer than the features count in the place of D, as the sampler works in
+    their span.
 
     References
     ----------
@@ -145,6 +153,17 @@ class MaxMargin(MaxMarginBase):
             ),
             *super()._methods(),
         ]
+
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
+        name = super()._engine(method, data)
+        if isinstance(self.feature_cov, str) and self.feature_cov == "learned":
+            require_narrow(
+                data,
+                'feature_cov="learned"',
+                'Use feature_cov="identity", which works in the span of the inputs, or MultiTaskKernelMachine with '
+                "this loss.",
+            )
+        return name
 
     def _fit_gibbs(
         self,

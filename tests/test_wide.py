@@ -285,7 +285,7 @@ def test_max_margin_in_the_span_takes_values_and_snapshots(rng):
 
 def _wide(D: int) -> zoo.MultiTaskData:
     X = np.random.default_rng(1).standard_normal((6, D))
-    return zoo.MultiTaskData.from_arrays(X=X, y=[1.0, -1.0] * 3, task=[0, 0, 1, 1, 2, 2])
+    return zoo.MultiTaskData.from_arrays(X=X, y=[1.0, -1.0] * 3, task=[0, 0, 1, 1, 2, 2], t=np.arange(6.0))
 
 
 @pytest.mark.parametrize(
@@ -297,6 +297,8 @@ def _wide(D: int) -> zoo.MultiTaskData:
         (zoo.MaxMargin(), "gibbs", 'feature_cov="learned".*feature_cov="identity"'),
         (zoo.MaxMargin(), "nuts", 'feature_cov="learned".*feature_cov="identity"'),
         (Machine(Q="learned"), "exact", 'Q="learned".*Q="identity"'),
+        (zoo.NonisotropicVaryingCoefficients(), "exact", 'amplitude="covariance".*amplitude="shared"'),
+        (zoo.KernelLocalSmoothing(), "map", r"every place.*VaryingCoefficientGP\(\)"),
         (zoo.NonparametricMaxMargin(), "gibbs", r'MaxMargin\(feature_cov="identity"\)'),
     ],
 )
@@ -329,6 +331,7 @@ def test_the_mode_of_too_many_features_is_refused():
         (Machine(loss="logistic", lam=0.5, amplitude=1.0), "map"),
         (zoo.PooledTasks(response="logistic"), "laplace"),
         (zoo.IndependentTasks(), "exact"),
+        (zoo.VaryingCoefficientGP(), "exact"),
     ],
 )
 def test_what_to_use_instead_takes_them(factory, method):
@@ -336,4 +339,5 @@ def test_what_to_use_instead_takes_them(factory, method):
     options = {} if method in ("map", "em") else {"draws": 3, "chains": 1}
     tune = {"tune": 3} if method == "gibbs" else {}
     fit = factory.fit(data, method, random_seed=1, progress=False, **options, **tune)
-    assert np.isfinite(fit.predict(data.X, task=data.task)["mean"]).all()
+    t = {"t": data.t} if factory.needs_t else {}
+    assert np.isfinite(fit.predict(data.X, task=data.task, **t)["mean"]).all()

@@ -27,7 +27,7 @@ from scipy.stats import multivariate_normal
 import zoo
 from zoo.inference.support_vectors import task_features
 from zoo.kernels import MeanRegularised, kernel_matrix
-from zoo.models import kernel_machine, kernel_spaces
+from zoo.models import kernel_machine, kernel_sides, kernel_spaces
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -39,7 +39,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def count_evaluations(machine: zoo.MultiTaskKernelMachine, data: zoo.MultiTaskData) -> int:
     """Values of the evidence that the search takes, each with its derivative."""
-    space = kernel_spaces.space_of(machine, machine.prepare(data), data.y)
+    space = kernel_sides.space_of(machine, machine.prepare(data), data.y)
     original, calls = kernel_machine.log_evidence, []
 
     def counted(*arguments: Any) -> Any:
@@ -100,7 +100,7 @@ def hinge() -> None:
     machine.fit(labels, "map", tol=1.0, random_seed=0, progress=False)
     for tol in (1e-3, 1e-5):
         fit, ours = timed(lambda tol=tol: machine.fit(labels, "map", tol=tol, random_seed=0, progress=False))
-        space = kernel_spaces.space_of(machine, machine.prepare(labels), machine.validate(labels))
+        space = kernel_sides.space_of(machine, machine.prepare(labels), machine.validate(labels))
         features = task_features(labels.X, labels.task, space.numbers(space.coordinates.start))
         svm = LinearSVC(C=2 * C, loss="hinge", tol=tol, fit_intercept=False, max_iter=100_000, random_state=0)
         _, theirs = timed(lambda svm=svm, features=features: svm.fit(features, labels.y))

@@ -18,7 +18,8 @@ from zoo.inference.task_weights import WeightConditional
 from zoo.kernels import ICM, FeatureMap, GraphLaplacian, MeanRegularised, TaskKernel, kernel_matrix
 from zoo.models.kernel_hyper import Hyper
 from zoo.models.kernel_machine import log_evidence
-from zoo.models.kernel_spaces import AlignedSpace, FunctionSpace, WeightSpace, space_of
+from zoo.models.kernel_sides import space_of
+from zoo.models.kernel_spaces import AlignedSpace, FunctionSpace, WeightSpace
 
 Machine = zoo.MultiTaskKernelMachine
 DRAWS = {"draws": 20, "tune": 5, "chains": 1, "random_seed": 1, "progress": False}

@@ -100,6 +100,16 @@ class FunctionConditional:
         half = solve_triangular(self.factor, self.s[:, None] * cross.T, lower=True, check_finite=False)
         return cross @ self.alpha, np.maximum(diagonal - np.sum(half**2, axis=0), 0.0)
 
+    def corrected(self, prior: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Weights (size, n) of the covariance functions that turn draws (size, n) of the prior into the posterior's.
+
+        ``prior + weights @ K`` are draws of the function values; with the covariance of any other variable and f in the
+        place of K they are draws of that variable, if it was drawn from the prior together with f.
+        """
+        noise = rng.standard_normal(prior.shape)
+        miss = cho_solve((self.factor, True), (self.s * prior + noise).T).T
+        return np.asarray(self.alpha - self.s * miss)
+
     def draw(self, rng: np.random.Generator, root: np.ndarray, size: int = 1) -> np.ndarray:
         """Draws (size, n): prior draws by a ``root`` of K, put right by the rows."""
         prior = root @ rng.standard_normal((root.shape[1], size))

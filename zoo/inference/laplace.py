@@ -3,6 +3,11 @@ r"""Laplace approximation of Bayesian logistic regression with a learned prior s
 :math:`p(y \mid w) = \prod_n (1 + e^{-y_n x_n'w})^{-1}`, :math:`w \sim N(0, \tau^2 I)`, :math:`\tau \sim N^+(0, s^2)`.
 For each tau of a grid the mode of w is found by Newton's method; tau maximises its prior times the Laplace
 evidence, and w is drawn from the Gaussian at that mode.
+
+With more features than rows all of it happens in the span of the rows, whose r orthonormal columns are V: the rows see
+:math:`V'w` alone, its prior is :math:`N(0, \tau^2 I_r)`, and :math:`(I - V V') w`, independent of it, keeps its own.
+The evidence does not change: a direction that no row sees adds :math:`-\log \tau^{-1} - \log \tau = 0`. So a Newton
+step takes O(N^3), not O(D^3).
 """
 
 from __future__ import annotations
@@ -10,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import expit, log_expit
+
+from zoo.inference.wide_weights import row_span
 
 __all__ = ["logistic_regression_draws"]
 
@@ -28,6 +35,11 @@ def logistic_regression_draws(
 
     ``y`` is -1/+1, and ``weight`` (N,) multiplies the log density of each row.
     """
+    if X.shape[1] > len(X):
+        span = row_span(X)
+        inside, tau = logistic_regression_draws(span.inputs, y, n_draws, scale, rng, weight)
+        prior = tau * rng.standard_normal((n_draws, X.shape[1]))
+        return span.lifted(inside[..., None], prior[..., None])[..., 0], tau
     w = np.zeros(X.shape[1])
     best = (-np.inf, w, np.eye(len(w)), 1.0)
     for tau in scale * _GRID:  # from strong to weak shrinkage, each mode starting from the last

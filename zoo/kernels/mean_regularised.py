@@ -47,8 +47,9 @@ class MeanRegularised(TaskKernel):
 
     def task_matrix(self) -> Any:
         """``(1 - lam) 11' + lam T I``."""
-        lam = tensor(self.lam)
-        return (1.0 - lam) * np.ones((self.n_tasks, self.n_tasks)) + lam * self.n_tasks * np.eye(self.n_tasks)
+        # Graphs, not arrays: it is asked for often, and mostly for its presence alone.
+        lam, T = tensor(self.lam), self.n_tasks
+        return (1.0 - lam) * pt.ones((T, T)) + lam * T * pt.eye(T)
 
     def loadings(self) -> tuple[Any, Any]:
         """``lam T`` for each task, and one shared column ``sqrt(1 - lam)``."""

@@ -1,6 +1,7 @@
 """The prior of a kernel machine as numbers, in whichever of three forms its kernel has.
 
-- :class:`WeightSpace`: linear in x, ``B (x) Q``: coefficients of the tasks, never an N x N matrix;
+- :class:`WeightSpace`: linear in x, ``B (x) Q``: coefficients of the tasks, never an N x N matrix
+  (:mod:`zoo.models.kernel_sides` has its other sides, for more features than rows);
 - :class:`AlignedSpace`: ``B (x) k`` where every task has all inputs, with Gaussian noise: eigenvalues of B and k;
 - :class:`FunctionSpace`: any kernel: function values at the distinct rows.
 
@@ -36,12 +37,21 @@ from zoo.models.kernel_hyper import Coordinates
 if TYPE_CHECKING:
     from zoo.models.multitask_kernel import KernelRows, MultiTaskKernelMachine
 
-__all__ = ["AlignedSpace", "FunctionSpace", "Space", "WeightSpace", "matrix_root", "space_of", "weight_graph"]
+__all__ = [
+    "LARGE",
+    "AlignedSpace",
+    "FunctionSpace",
+    "Space",
+    "WeightSpace",
+    "is_complete",
+    "matrix_root",
+    "weight_graph",
+]
 
 # Hyper-parameters whose posterior has another name.
 _REPORTED = {"Q": "feature_cov"}
 # Rows of a matrix from which several threads pay.
-_LARGE = 500
+LARGE = 500
 # Distinct rows up to which their covariance matrix is made: a dozen of its size are in use at a time.
 _MOST_POINTS = 12_000
 
@@ -245,7 +255,7 @@ class WeightSpace(Space):
     def threads(self) -> Any:
         """One thread, unless many columns are shared: the matrices of the tasks are small."""
         r, D = self.numbers(self.coordinates.start).W.shape[1], self.data.n_features
-        return threadpool_limits(1) if r * D < _LARGE else nullcontext()
+        return threadpool_limits(1) if r * D < LARGE else nullcontext()
 
     @cached_property
     def _graph(self) -> tuple[Any, Any, Any, Any]:
@@ -253,12 +263,18 @@ class WeightSpace(Space):
         z, amplitude, kernel = self._symbolic
         return z, *weight_graph(self.factory.linear_form(kernel, self.data), amplitude)
 
+    @property
+    def learns_root(self) -> bool:
+        """Whether the root of Q depends on what is learned."""
+        z, _, _, R = self._graph
+        return R is not None and z in ancestors([R])
+
     @cached_property
     def _loadings(self) -> tuple[_Compiled, bool, bool]:
         """Loadings at z, whether R is the identity, and whether it depends on z."""
         z, d, W, R = self._graph
         compiled = _Compiled([z], [d, W] if R is None else [d, W, R], self.fast)
-        return compiled, R is None, R is not None and z in ancestors([R])
+        return compiled, R is None, self.learns_root
 
     @cached_property
     def _pull(self) -> _Compiled:
@@ -465,22 +481,7 @@ class AlignedSpace(Space):
         return conditional.predict(conditional.B[rows.task], cross, diagonal)
 
 
-def space_of(
-    factory: MultiTaskKernelMachine,
-    data: KernelRows,
-    y: np.ndarray,
-    aligned: bool = False,
-    fast: bool = False,
-) -> Any:
-    """The cheapest form that the kernel has on these rows; ``aligned`` where Gaussian noise allows it."""
-    if factory.is_linear(data):
-        return WeightSpace(factory, data, y, fast)
-    if aligned and factory.is_product(data) and _complete(data):
-        return AlignedSpace(factory, data, y)
-    return FunctionSpace(factory, data, y, fast)
-
-
-def _complete(data: KernelRows) -> bool:
+def is_complete(data: KernelRows) -> bool:
     """Whether every task has all inputs, once each and without weight, and no two inputs are the same."""
     n, T = data.n_inputs, data.n_tasks
     return data.weight is None and data.shares_inputs and len(data.y) == n * T == len(data.points)

@@ -23,6 +23,7 @@ from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
 from zoo.models.local_rows import Choice, KnownRows, LocalRows, require_places
 from zoo.models.varying_reading import read_places
+from zoo.models.wide_data import require_narrow
 from zoo.ops.ard_conditional import ARDConditional
 from zoo.predictive import normal_summary
 
@@ -290,6 +291,11 @@ class KernelLocalSmoothing(ModelFactory):
         return super().pointwise_log_likelihood(replace(data, predicted=True), y, posterior)
 
     # ---------------------------------------------------------------- engines
+
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
+        name = super()._engine(method, data)
+        require_narrow(data, "a regression at every place", 'Use VaryingCoefficientGP(), by method "exact".')
+        return name
 
     def _methods(self) -> list[Method]:
         point = Method(

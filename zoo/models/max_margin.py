@@ -14,10 +14,12 @@ from zoo.data import MultiTaskData
 from zoo.factory import Method, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.matrix_normal import MatrixNormalKernel
+from zoo.inference.matrix_normal_span import SpanKernel
 from zoo.inference.matrix_normal_step import BLOCK, MatrixNormalGibbs
 from zoo.inference.nuts import sample_with_steps
 from zoo.model_data import ModelData
 from zoo.models.max_margin_base import MaxMarginBase, run_kernel
+from zoo.models.wide_data import require_narrow
 
 __all__ = ["MaxMargin"]
 
@@ -62,6 +64,13 @@ class MaxMargin(MaxMarginBase):
     feature_scale, task_scale : float or array_like, optional
         Their scale matrices, the paper's Psi_1 (D, D) and Psi_2 (T, T); default the identity, as in the paper. A number
         is a correlation: ``task_scale=0.8`` expects tasks to resemble each other, and a new task to resemble them.
+
+    Notes
+    -----
+    A sweep of the Gibbs sampler takes O(N D^2) for the sums over rows, and O(T D^3 + T^3) beside them, of which the
+    covariance of tasks has T^3. With ``feature_cov`` learned, more than 500 features that outnumber the inputs are
+    refused; with it given, r inputs that are fewer than the features count in the place of D, as the sampler works in
+    their span.
 
     References
     ----------
@@ -145,6 +154,17 @@ class MaxMargin(MaxMarginBase):
             *super()._methods(),
         ]
 
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
+        name = super()._engine(method, data)
+        if isinstance(self.feature_cov, str) and self.feature_cov == "learned":
+            require_narrow(
+                data,
+                'feature_cov="learned"',
+                'Use feature_cov="identity", which works in the span of the inputs, or MultiTaskKernelMachine with '
+                "this loss.",
+            )
+        return name
+
     def _fit_gibbs(
         self,
         data: MultiTaskData,
@@ -194,7 +214,10 @@ class MaxMargin(MaxMarginBase):
         block = [model[name] for name in BLOCK if name in model.named_vars]
         return MatrixNormalGibbs(
             block,
-            kernel=self.gibbs_kernel(self.prepare(data), self.validate(data)),
+            kernel=MatrixNormalKernel(
+                **self._kernel_fields(self.prepare(data), self.validate(data)),
+                feature_prior=self._prior("feature", data.n_features),
+            ),
             reference=MaxMargin(**known).build(data),
             model=model,
             sweeps=whole_number(sweeps, "sweeps"),
@@ -220,10 +243,15 @@ class MaxMargin(MaxMarginBase):
         model, _ = self.assemble(data, y)
         return sample_with_steps(model, [self.step(data, model)], cores=cores, nuts=nuts, **run._asdict())
 
-    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
-        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
-        return MatrixNormalKernel(
-            **self._kernel_fields(data, y),
-            feature_prior=self._prior("feature", data.n_features),
-            **options,
-        )
+    def gibbs_kernel(
+        self, data: MultiTaskData, y: np.ndarray, paper_scaling: bool = False, **options: Any
+    ) -> MatrixNormalKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y.
+
+        With a covariance of features that is given, and more features than inputs, it works in the span of the inputs.
+        """
+        prior = self._prior("feature", data.n_features)
+        fields = {**self._kernel_fields(data, y), **options}
+        if not prior.learned and data.n_features > data.n_inputs and not paper_scaling:
+            return SpanKernel.of(feature_prior=prior, **fields)
+        return MatrixNormalKernel(feature_prior=prior, paper_scaling=paper_scaling, **fields)

@@ -15,6 +15,7 @@ from zoo.inference.ard_objective import EvidenceObjective, LinearEvidenceObjecti
 from zoo.inference.proximal import Minimum, minimise
 from zoo.inference.weighted_moments import weighted_sd
 from zoo.models.ard_gp import GPRows
+from zoo.models.wide_data import require_features_of_mode
 from zoo.seeds import generator
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class ModeProblem:
     @classmethod
     def of(cls, factory: MultiLaplaceGP, data: GPRows, y: np.ndarray, fit: Fit | None = None) -> ModeProblem:
         """``fit``: the data are new tasks, and the ARD parameters of others are known."""
+        require_features_of_mode(data.n_features, 1 if factory.ard == "pooled" else data.n_tasks)
         kernel = factory.correlation(data.n_features)
         C = 0.0 if isinstance(factory.C, str) else float(factory.C)
         design, penalty, known = (data.X if factory.mean == "linear" else None), None, None

@@ -35,8 +35,10 @@ from zoo.models import kernel_machine as machine
 from zoo.models import online
 from zoo.models.kernel_hyper import Coordinates, Hyper
 from zoo.models.kernel_rows import KernelRows, conditional_function, kernel_rows
-from zoo.models.kernel_spaces import matrix_root, space_of, weight_graph
+from zoo.models.kernel_sides import space_of
+from zoo.models.kernel_spaces import matrix_root, weight_graph
 from zoo.models.prior_density import coefficients_density
+from zoo.models.wide_data import require_narrow
 
 __all__ = ["MultiTaskKernelMachine"]
 
@@ -462,7 +464,11 @@ class MultiTaskKernelMachine(ModelFactory):
                 f"method {method!r} is for loss {' or '.join(map(repr, _LOSSES_OF[method]))}, not {self.loss!r}. "
                 f"Choose from {', '.join(self.methods)}."
             )
-        return super()._engine(method, data)
+        name = super()._engine(method, data)
+        if isinstance(self.Q, str) and self.Q == "learned":
+            instead = 'Use Q="identity", or give a matrix for Q (zoo.kernels.pca_metric makes one).'
+            require_narrow(data, 'Q="learned"', instead)
+        return name
 
     def _fit_exact(
         self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200

@@ -16,6 +16,7 @@ from zoo.factory import Method, ModelFactory
 from zoo.fit import Fit
 from zoo.kernels import LearnedKernel
 from zoo.models.niw_base import NIWBase, Population
+from zoo.models.wide_data import require_narrow
 
 __all__ = ["NIWLinear"]
 
@@ -57,6 +58,12 @@ class NIWLinear(NIWBase):
         Shape and rate of the inverse-gamma prior of the noise variance; None for the paper's EM, which has none.
     covariance_prior : {"inverse_wishart", "lkj"}
         "lkj": half-normal standard deviations and an LKJ(2) correlation matrix, on features whitened by ``scale``.
+
+    Notes
+    -----
+    A sweep of the Gibbs sampler takes O(T D^3), and a draw D^2 numbers: more than 500 features that outnumber the
+    inputs are refused. :class:`NIWGaussianProcess` with ``base_kernel="linear"`` is the same law of the functions with
+    ``scale=1`` (Dawid's delta is the same on every subspace), and takes O(T n^3) for n distinct inputs.
 
     References
     ----------
@@ -108,6 +115,16 @@ class NIWLinear(NIWBase):
         if self.covariance_prior == "inverse_wishart":
             return super()._methods()
         return ModelFactory._methods(self)
+
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
+        name = super()._engine(method, data)
+        require_narrow(
+            data,
+            "the covariance of all features (feature_cov)",
+            'Use NIWGaussianProcess(base_kernel="linear"), the same model of these functions with scale=1, held in the '
+            "span of the inputs.",
+        )
+        return name
 
     @property
     def _has_inverse_wishart(self) -> bool:

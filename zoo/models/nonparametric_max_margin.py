@@ -22,6 +22,7 @@ from zoo.inference.matrix_normal import CovariancePrior
 from zoo.inference.nuts import sample_nuts, sample_with_steps
 from zoo.model_data import ModelData
 from zoo.models.max_margin_base import MaxMarginBase, run_kernel
+from zoo.models.wide_data import require_narrow
 
 __all__ = ["NonparametricMaxMargin"]
 
@@ -70,6 +71,11 @@ class NonparametricMaxMargin(MaxMarginBase):
         Its scale Psi; default the identity, as in the paper. A number is a correlation between tasks.
     K_max : int
         Columns of Z. Give more than alpha, and more than you expect to have a one, which may be more than D.
+
+    Notes
+    -----
+    A sweep of the Gibbs sampler takes O(N D^2 + T D^3 + T^3): more than 500 features that outnumber the inputs are
+    refused.
 
     References
     ----------
@@ -166,6 +172,16 @@ class NonparametricMaxMargin(MaxMarginBase):
             ),
             nuts,
         ]
+
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
+        name = super()._engine(method, data)
+        require_narrow(
+            data,
+            "the covariance I + ZZ' of all features",
+            'Use MaxMargin(feature_cov="identity"), which works in the span of the inputs, or MultiTaskKernelMachine '
+            "with this loss.",
+        )
+        return name
 
     def _fit_gibbs(
         self,

@@ -16,7 +16,8 @@ from zoo.factory import Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.models.kernel_machine import Found, exact_draws, has_own_population
 from zoo.models.kernel_rows import KernelRows
-from zoo.models.kernel_spaces import FunctionSpace, WeightSpace, space_of
+from zoo.models.kernel_sides import space_of
+from zoo.models.kernel_spaces import FunctionSpace, WeightSpace
 from zoo.models.new_tasks import joined, more_rows, new_rows
 from zoo.seeds import random_number_source
 from zoo.storage import to_datatree
@@ -116,7 +117,7 @@ def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_se
     space = space_of(factory, prepared, y)
     if factory is fit.factory and data.task_names == fit.data.task_names:
         space.adopt(old.space)
-    if isinstance(space, WeightSpace) and isinstance(old.space, WeightSpace):
+    if type(space) is type(old.space) is WeightSpace:
         _add_sums(space, old.space, factory.prepare(data.take(np.arange(fit.data.n_rows, data.n_rows))))
         state = _with_law(space, z)
     elif isinstance(space, FunctionSpace) and _extends(old, prepared, z, factory is fit.factory):

@@ -34,6 +34,7 @@ from zoo.models.varying_kernel import InstanceKernel, VaryingKernel
 from zoo.models.varying_parts import parts_of
 from zoo.models.varying_rows import VaryingRows, varying_rows
 from zoo.models.varying_white import white_values, white_weights
+from zoo.models.wide_data import require_narrow
 
 __all__ = ["VaryingCoefficientGP"]
 
@@ -502,6 +503,12 @@ class VaryingCoefficientGP(ModelFactory):
                 approximates=True),
             ]  # fmt: skip
         return [*(m._replace(weights=True) for m in found if basis or m.name != "hsgp"), *nuts]
+
+    def _engine(self, method: str | None, data: MultiTaskData) -> str:
+        name = super()._engine(method, data)
+        if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+            require_narrow(data, 'amplitude="covariance"', 'Use VaryingCoefficientGP(amplitude="shared").')
+        return name
 
     def _require_basis(self) -> None:
         if not self.is_linear or "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):

@@ -252,14 +252,16 @@ class KernelLocalSmoothing(ModelFactory):
         shape = (draws.sizes["chain"], draws.sizes["draw"])
         return draws.assign(innovation=(("chain", "draw"), np.full(shape, float(not fit.is_point))))
 
-    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation of real y at new rows, in closed form."""
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (1, n) of f, of real responses by "map" and "exact", in closed form."""
         if fit.method == "nuts" or self.observation.labels:
             return None
         assert isinstance(rows, LocalRows)
         choice = _choice_of(fit)
         value, spread = _local_values(rows, choice.bandwidth, choice.lam)
-        return value, choice.noise * np.sqrt(1.0 + spread)
+        return value[None], choice.noise * np.sqrt(spread)[None]
 
     def coefficients(
         self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None

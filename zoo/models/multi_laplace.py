@@ -335,6 +335,12 @@ class MultiLaplaceGP(ModelFactory):
         innovation = rng.permutation(scores).reshape(shape)
         return draws.assign(innovation=(("chain", "draw"), innovation)).assign_attrs(point=fit.is_point)
 
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (S, n) of f given each draw and the responses of the known rows."""
+        return mode.function_moments(self, fit, rows)
+
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:

@@ -26,7 +26,7 @@ from zoo.likelihoods.student_t import StudentT
 from zoo.model_data import ModelData
 from zoo.models import varying_fit as engine
 from zoo.models.kernel_hyper import Coordinates, Hyper
-from zoo.models.kernel_rows import conditional_function
+from zoo.models.kernel_rows import conditional_function, function_moments
 from zoo.models.kernel_spaces import matrix_root
 from zoo.models.prior_density import standard_normal_density
 from zoo.models.varying_component import AMPLITUDES, KERNELS, VaryingComponent, as_component
@@ -451,15 +451,18 @@ class VaryingCoefficientGP(ModelFactory):
 
     # ---------------------------------------------------------------- predictions
 
-    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation of y at new rows, of normal noise in closed form."""
-        if self.response != "normal":
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f: (1, n) where hyper-parameters are a point, else given each draw."""
+        found = engine.latent_moments(fit, rows)
+        if found is not None:
+            return found[0][None], found[1][None]
+        if "function_values" not in fit.posterior:
             return None
-        return engine.normal_moments(fit, rows)
-
-    def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation of f at new rows, where hyper-parameters are a point."""
-        return engine.latent_moments(fit, rows)
+        assert isinstance(rows, VaryingRows)
+        mean, sd = function_moments(fit, rows)
+        return self.offset(rows) + mean, sd
 
     def coefficients(
         self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None

@@ -350,3 +350,30 @@ def test_a_density_of_its_own_is_no_normal_one(split):
     fit = zoo.PooledTasks().fit(train, draws=5, chains=1, **QUIET)
     with pytest.raises(ValueError, match="density is not Gaussian"):
         negative_log_predictive_density(replace(fit, factory=_Tasks()), test)
+
+
+# ---------------------------------------------------------------- leave-one-out
+
+
+def test_leave_one_out_is_that_of_each_row_given_the_others(split):
+    """Each row by the conditional normal law of the others, written out; repeated inputs are among them."""
+    train = split[0]
+    train = train.take(np.append(np.arange(train.n_rows), [0, 0, 7]))
+    train = replace(train, y=train.y + 0.1 * np.random.default_rng(1).standard_normal(train.n_rows))
+    base = pm.gp.cov.ExpQuad(4, ls=2.0)
+    kernel = zoo.kernels.ICM(5, np.full(3, 0.7), 0.5, base=base)
+    fit = zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.0, noise=0.1).fit(
+        train, method="exact", draws=200, chains=2, **QUIET
+    )
+    X = np.column_stack([train.X, train.task])
+    A = zoo.kernels.kernel_matrix(fit.factory.covariance_function({}, train), X) + 0.01 * np.eye(len(X))
+    expected = np.empty(len(X))
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        gain = np.linalg.solve(A[np.ix_(rest, rest)], A[rest, i])
+        sd = np.sqrt(A[i, i] - gain @ A[rest, i])
+        expected[i] = norm.logpdf(train.y[i], gain @ train.y[rest], sd)
+    found = zoo.diagnostics.loo(fit, pointwise=True)
+    np.testing.assert_allclose(found.elpd_i, expected, rtol=1e-6)
+    assert found.elpd == pytest.approx(expected.sum())
+    assert found.p > 0.0

@@ -136,6 +136,10 @@ class ModelFactory:
     integrates_functions: ClassVar[bool] = False
     """Whether the model of the fitted rows has its functions integrated out: y is then no draw around f there."""
 
+    closed_leave_one_out: ClassVar[tuple[str, ...]] = ()
+    """Methods by which ``conditional_moments`` at the rows of the fit are those of the posterior given the noise and
+    the other hyper-parameters as numbers: leave-one-out densities then have a closed form."""
+
     prior_order: ClassVar[tuple[str, ...]] = ()
     """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
 
@@ -185,11 +189,22 @@ class ModelFactory:
 
     def likelihood(self, data: ModelData, f: Any) -> Any:
         """Add the observed variable ``"y"``."""
-        model = pm.modelcontext(None)
-        parameters = {name: data.per_row(model[name]) for name in self.observation.parameters}
+        parameters = {name: data.per_row(value) for name, value in self.observed_parameters().items()}
         if data.weight is not None:
             parameters["weight"] = data.weight
         return self.observation.term(f, data.y, **parameters)
+
+    def observed_parameters(self) -> dict[str, Any]:
+        """Variables of the model on the context stack that ``observation`` needs, by name; raises where one lacks."""
+        model, observation = pm.modelcontext(None), self.observation
+        for name in observation.parameters:
+            if name not in model.named_vars:
+                raise ValueError(
+                    f"the hook `observation` of {type(self).__name__} gives {type(observation).__name__} responses, "
+                    f"which need a variable {name!r}, and the model has none. Add it in the hook `priors`, or give "
+                    "the likelihood a number in its place."
+                )
+        return {name: model[name] for name in observation.parameters}
 
     # Its y has mean f, and the class probabilities of `observation`: a hook of the user's need not.
     likelihood.matches_observation = True  # type: ignore[attr-defined]

@@ -29,7 +29,15 @@ from zoo.likelihoods.base import Likelihood
 if TYPE_CHECKING:
     from zoo.fit import Fit
 
-__all__ = ["NormalMixture", "expectation", "function_law", "has_normal_noise", "response_law", "summaries"]
+__all__ = [
+    "NormalMixture",
+    "expectation",
+    "function_law",
+    "has_normal_noise",
+    "leave_one_out",
+    "response_law",
+    "summaries",
+]
 
 # Numbers that are worked on at once.
 _BLOCK = 2_000_000
@@ -206,6 +214,39 @@ def response_law(
         noise = noise[:1]
     sd = np.broadcast_to(np.sqrt(law.sd**2 + noise**2), law.mean.shape)
     return NormalMixture(law.mean, sd).restored(fit.data.transform)
+
+
+def leave_one_out(fit: Fit) -> np.ndarray | None:
+    r"""Log density (N,) of each response of the fit given all others, in closed form; None where there is none.
+
+    Where hyper-parameters are numbers and noise is normal, f at a row has one normal law :math:`N(m, v)` given all
+    responses. Taking away the factor :math:`N(y; f, \sigma^2)` of the row leaves :math:`N(m_-, v_-)` with
+    :math:`1/v_- = 1/v - 1/\sigma^2` and :math:`m_- / v_- = m/v - y/\sigma^2`, so that
+
+    .. math::
+
+        y - m_- = \frac{y - m}{1 - v/\sigma^2}, \quad v_- + \sigma^2 = \frac{\sigma^2}{1 - v/\sigma^2},
+
+    which is the precision of y given the others, as in Rasmussen & Williams (2006), eq (5.12).
+
+    On the scale of the model, as ``fit.compute_log_likelihood``.
+    """
+    if fit.method not in fit.factory.closed_leave_one_out or not has_normal_noise(fit):
+        return None
+    if fit.conditioned or fit.data.weight is not None:
+        return None
+    rows = fit.factory.prepare(fit.data, fit.population_data, fit.data)
+    law = function_law(fit, rows, np.random.default_rng(0))
+    if law is None or len(law.mean) > 1:
+        return None
+    y = fit.factory.validate_quietly(fit.data)
+    variance = np.broadcast_to(_noise(fit, rows, _own_draws(fit))[0] ** 2, y.shape)
+    left = 1.0 - law.sd[0] ** 2 / variance
+    if np.any(left <= 0.0):
+        return None
+    return np.asarray(
+        0.5 * (np.log(left / (2.0 * np.pi * variance)) - (y - law.mean[0]) ** 2 / (variance * left))
+    )
 
 
 def _own_draws(fit: Fit) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.local_windows import KERNELS
 from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.derivatives import log_density
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
@@ -158,10 +159,24 @@ class KernelLocalSmoothing(ModelFactory):
     # ---------------------------------------------------------------- hooks
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
-        """Coded y; raises without t, and where a column of t is constant."""
+        """Coded y; raises without t, where a column of t is constant, and for responses without local fits."""
+        self._require_local_fits()
         y = super().validate(data)
         require_places(data, type(self).__name__)
         return y
+
+    def _require_local_fits(self) -> None:
+        """Raise where a subclass has responses for which bandwidth, penalty and noise cannot be chosen."""
+        observation = self.observation
+        real = observation.labels or type(observation).mean is Likelihood.mean
+        needed = [name for name in observation.parameters if name != "noise"]
+        if not real or needed:
+            what = f"need a variable {needed[0]!r}" if needed else "have another mean than f"
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} overrides the hook `observation` with {type(observation).__name__} responses, "
+                f"which {what}: bandwidth, penalty and noise are chosen by local fits of real responses or labels. "
+                "Use zoo.VaryingCoefficientGP."
+            )
 
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
@@ -235,10 +250,7 @@ class KernelLocalSmoothing(ModelFactory):
             return observed
         variables = {name: model[name] for name in ("coefficients", "slopes") if name in model.named_vars}
         f = self.latent(ModelData.constant(pairs), variables)
-        if self.response == "normal":
-            term = pm.logp(pm.Normal.dist(f, model["noise"]), pairs.y)
-        else:
-            term = -pt.softplus(-pairs.y * f)
+        term = log_density(self.observation, f, pairs.y, self.observed_parameters())
         pm.Potential("other_places", pt.sum(weight * term))
         return observed
 

@@ -190,6 +190,7 @@ class MultiLaplaceGP(ModelFactory):
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; warns of responses far from the scale that the priors expect."""
+        self._require_normal_noise()
         y = super().validate(data)
         if np.mean(y**2) > _LARGE_RESPONSE:
             warnings.warn(
@@ -206,6 +207,18 @@ class MultiLaplaceGP(ModelFactory):
                     f"kernel has input_dim {needed}, but the data have {varying} features that vary. Make them equal."
                 )
         return y
+
+    def _require_normal_noise(self) -> None:
+        """Raise where a subclass has another likelihood: functions are integrated out under normal noise alone."""
+        kind, observation = type(self), self.observation
+        own = kind.likelihood is not MultiLaplaceGP.likelihood and kind.latent is not MultiLaplaceGP.latent
+        if observation != Gaussian() and not own:
+            raise UnsupportedMethodError(
+                f"{kind.__name__} overrides the hook `observation` with {observation!r}, but {MultiLaplaceGP.__name__} "
+                "integrates its functions out, which needs normal noise with the model's `noise`. Override `latent` "
+                "and `likelihood` too, so that functions are variables, or use another model "
+                "(zoo.MultiTaskKernelMachine, zoo.VaryingCoefficientGP)."
+            )
 
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None

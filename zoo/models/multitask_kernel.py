@@ -106,6 +106,7 @@ class MultiTaskKernelMachine(ModelFactory):
     """
 
     paper: ClassVar[str] = "evgeniou2005"
+    closed_leave_one_out: ClassVar[tuple[str, ...]] = ("exact",)
     shares_tasks: ClassVar[bool] = True
     constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
     allows_empty_tasks: ClassVar[bool] = True
@@ -234,7 +235,7 @@ class MultiTaskKernelMachine(ModelFactory):
             }
         if self.amplitude == "learned":
             result["amplitude"] = Hyper(1.0)
-        if self.loss == "square" and self.noise == "learned":
+        if "noise" in self.observation.parameters and self.noise == "learned":
             result["noise"] = Hyper(1.0)
         return result
 

@@ -153,9 +153,10 @@ class NIWBase(ModelFactory):
         result = {
             values: pm.Deterministic(values, half @ (centre[:, None] + chol @ white), dims=(self.dim, "task"))
         }
-        if self.response != "logistic":
+        needed = self.observation.parameters
+        if "noise" in needed:
             result["noise"] = self._noise(("task",) if self.noise == "task" else ())
-        if self.response == "student_t":
+        if "degrees" in needed:
             # Juarez & Steel (2010): little mass at Cauchy tails, much between heavy and normal ones.
             result["degrees"] = pm.Gamma("degrees", 2.0, 0.1)
         return result
@@ -241,7 +242,7 @@ class NIWBase(ModelFactory):
         ]
 
     def _check_method(self, method: str) -> None:
-        if method != "em" and self.noise_prior is None and self.response != "logistic":
+        if method != "em" and self.noise_prior is None and "noise" in self.observation.parameters:
             raise ValueError(
                 f'noise_prior is None, which only method="em" can do without; method {method!r} draws from a '
                 "posterior, which needs a proper prior. Give noise_prior=(shape, rate)."

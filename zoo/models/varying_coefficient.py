@@ -44,7 +44,6 @@ _RESPONSES: dict[str, Any] = {
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
 }
-_REAL = ("normal", "student_t")
 _APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe")
 _SETTINGS = ("approximation", "n_inducing", "placement", "inducing_seed")
 
@@ -111,6 +110,7 @@ class VaryingCoefficientGP(ModelFactory):
     covariance is printed transposed.
     """
 
+    closed_leave_one_out: ClassVar[tuple[str, ...]] = ("exact", "hsgp")
     paper: ClassVar[str] = "bussas2015"
     allows_empty_tasks: ClassVar[bool] = True
     jitter: ClassVar[float] = JITTER
@@ -286,7 +286,7 @@ class VaryingCoefficientGP(ModelFactory):
 
     def fixed_parameters(self) -> dict[str, float]:
         """Parameters of the likelihood that are numbers, by name."""
-        values = {name: getattr(self, name) for name in self.observation.parameters}
+        values = {name: getattr(self, name) for name in self.observation.parameters if hasattr(self, name)}
         return {name: value for name, value in values.items() if not isinstance(value, str)}
 
     def hyperparameters(self, rows: VaryingRows) -> dict[str, Hyper]:
@@ -297,7 +297,7 @@ class VaryingCoefficientGP(ModelFactory):
         own = {
             name: Hyper(starts[name])
             for name in self.observation.parameters
-            if isinstance(getattr(self, name), str)
+            if isinstance(getattr(self, name, None), str)
         }
         return {**self.kernel_of(fitted).hyperparameters(), **own}
 
@@ -341,7 +341,9 @@ class VaryingCoefficientGP(ModelFactory):
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
     ) -> VaryingRows:
         """The rows with standardized features and t, the constant feature first."""
-        real = self.response in _REAL
+        observation = self.observation
+        # f is on the scale of y, and starts from its mean, where y has mean f.
+        real = not observation.labels and type(observation).mean is Likelihood.mean
         return varying_rows(
             data, train if known is not None else None, self.standardize, self.has_constant, real
         )
@@ -444,8 +446,7 @@ class VaryingCoefficientGP(ModelFactory):
 
     def _observe(self, data: ModelData, f: Any) -> Any:
         """Add the observed variable ``"y"``."""
-        model = pm.modelcontext(None)
-        return self.observation.term(f, data.y, **{name: model[name] for name in self.observation.parameters})
+        return self.observation.term(f, data.y, **self.observed_parameters())
 
     _observe.matches_observation = True  # type: ignore[attr-defined]
 

@@ -46,7 +46,8 @@ _STEP, _REACH = 0.25, 7.0
 _MOST_NODES = 2001
 # Quantiles: steps by Newton's rule, and then by halving.
 _NEWTON, _HALVINGS = 12, 60
-_CLOSE = 1e-11
+# A step of Newton's rule this small, in units of the smallest standard deviation, leaves the square of it.
+_CLOSE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,19 +113,21 @@ def _quantile(mean: np.ndarray, sd: np.ndarray, probability: float) -> np.ndarra
     x = np.clip(
         mean.mean(axis=0) + ndtri(probability) * np.sqrt(mean.var(axis=0) + np.mean(sd**2, axis=0)), low, high
     )
+    close, left = _CLOSE * np.minimum(sd.min(axis=0), high - low), np.arange(len(x))
     for i in range(_NEWTON + _HALVINGS):
+        at = x[left]
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            z = (x - mean) / scale
+            z = (at - mean[:, left]) / scale[:, left]
             gap = ndtr(z).mean(axis=0) - probability
-            density = np.mean(np.exp(-0.5 * z**2) / scale, axis=0) / np.sqrt(2.0 * np.pi)
-            newton = x - gap / density
-        low, high = np.where(gap < 0.0, x, low), np.where(gap < 0.0, high, x)
-        inside = (newton > low) & (newton < high) & (i < _NEWTON)
-        moved = np.where(inside, newton, 0.5 * (low + high))
-        moved = np.where(gap == 0.0, x, moved)
-        done = np.all(np.abs(moved - x) <= _CLOSE * (np.abs(x) + np.abs(sd).max(axis=0)))
-        x = moved
-        if done:
+            density = np.mean(np.exp(-0.5 * z**2) / scale[:, left], axis=0) / np.sqrt(2.0 * np.pi)
+            newton = at - gap / density
+        low[left], high[left] = np.where(gap < 0.0, at, low[left]), np.where(gap < 0.0, high[left], at)
+        near = np.abs(newton - at) <= close[left]
+        inside = (newton > low[left]) & (newton < high[left]) & (i < _NEWTON)
+        moved = np.where(inside, newton, 0.5 * (low[left] + high[left]))
+        x[left] = np.where(gap == 0.0, at, np.where(near, newton, moved))
+        left = left[~near & (x[left] != at)]
+        if not len(left):
             break
     return np.asarray(x)
 

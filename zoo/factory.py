@@ -143,6 +143,10 @@ class ModelFactory:
     integrates_functions: ClassVar[bool] = False
     """Whether the model of the fitted rows has its functions integrated out: y is then no draw around f there."""
 
+    closed_leave_one_out: ClassVar[tuple[str, ...]] = ()
+    """Methods by which ``conditional_moments`` at the rows of the fit are those of the posterior given the noise and
+    the other hyper-parameters as numbers: leave-one-out densities then have a closed form."""
+
     prior_order: ClassVar[tuple[str, ...]] = ()
     """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
 
@@ -162,7 +166,7 @@ class ModelFactory:
 
         if self.needs_t or not getattr(type(self).prepare, "leaves_t", False):
             return True
-        words = (("priors latent likelihood", {"source", "t"}), ("latent_moments predictive_moments", {"t"}))
+        words = (("priors latent likelihood", {"source", "t"}), ("conditional_moments", {"t"}))
         reads = {hook: read for hooks, read in words for hook in hooks.split()}
         for hook, read in reads.items():
             code = getattr(getattr(type(self), hook), "__code__", None)
@@ -192,11 +196,22 @@ class ModelFactory:
 
     def likelihood(self, data: ModelData, f: Any) -> Any:
         """Add the observed variable ``"y"``."""
-        model = pm.modelcontext(None)
-        parameters = {name: data.per_row(model[name]) for name in self.observation.parameters}
+        parameters = {name: data.per_row(value) for name, value in self.observed_parameters().items()}
         if data.weight is not None:
             parameters["weight"] = data.weight
         return self.observation.term(f, data.y, **parameters)
+
+    def observed_parameters(self) -> dict[str, Any]:
+        """Variables of the model on the context stack that ``observation`` needs, by name; raises where one lacks."""
+        model, observation = pm.modelcontext(None), self.observation
+        for name in observation.parameters:
+            if name not in model.named_vars:
+                raise ValueError(
+                    f"the hook `observation` of {type(self).__name__} gives {type(observation).__name__} responses, "
+                    f"which need a variable {name!r}, and the model has none. Add it in the hook `priors`, or give "
+                    "the likelihood a number in its place."
+                )
+        return {name: model[name] for name in observation.parameters}
 
     # Its y has mean f, and the class probabilities of `observation`: a hook of the user's need not.
     likelihood.matches_observation = True  # type: ignore[attr-defined]
@@ -270,17 +285,42 @@ class ModelFactory:
             f"VaryingCoefficientGP."
         )
 
-    def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation (n,) of f at prepared rows, where it is normal and known without draws."""
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f at prepared rows given each posterior draw, where it is normal then.
+
+        :mod:`zoo.predictive_law` makes predictions, intervals and scores of them without sampling functions. It
+        leaves them aside where a subclass overrides a hook below the class that says them.
+
+        Parameters
+        ----------
+        fit : Fit
+        rows : MultiTaskData
+            Rows of tasks of the fit, on the model's scale.
+        rng : numpy.random.Generator
+            For what is not integrated out.
+
+        Returns
+        -------
+        mean, sd : (S, n) array
+            One row for each draw of ``fit.posterior``, or one alone where all draws have the same law (S = 1), as
+            given hyper-parameters that were estimated. None where f follows from the posterior's variables, or has
+            another law: then predictions are made of draws.
+        """
         return None
+
+    def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (n,) of f at prepared rows, where :meth:`conditional_moments` is one normal law.
+
+        None where there are several, or none.
+        """
+        found = self.conditional_moments(fit, rows, np.random.default_rng(0))
+        return (found[0][0], found[1][0]) if found is not None and len(found[0]) == 1 else None
 
     def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
         """Dims of the variables of the posterior, by name; here those of the model of prepared data."""
         return {**self.extra_dims, **self.assemble(data, y)[0].named_vars_to_dims}
-
-    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation (n,) of y at prepared rows, where they are normal and known without draws."""
-        return None
 
     def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: Any = None) -> Fit:
         """What :meth:`Fit.add_rows` does."""

@@ -16,6 +16,7 @@ from zoo.completeness import shortfall
 from zoo.data import MultiTaskData
 from zoo.likelihoods.base import Likelihood
 from zoo.new_rows import features_by_name, read_rows
+from zoo.predictive_law import summaries
 from zoo.seeds import generator
 from zoo.storage import save
 
@@ -194,7 +195,7 @@ class Fit:
         probability(ci_prob, "ci_prob")
         with breakdown_explained("the prediction", self.data):
             rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
-            result = self._summaries(rows, posterior, rng, new_task, ci_prob)
+            result = summaries(self, rows, posterior, rng, new_task, ci_prob)
             require_finite(result)
         of_row = np.asarray(rows.task_names, dtype=object)[rows.task]
         dataset = xr.Dataset(
@@ -203,46 +204,6 @@ class Fit:
         )
         dataset.attrs["ci_prob"] = ci_prob
         return dataset
-
-    def _summaries(
-        self,
-        rows: MultiTaskData,
-        posterior: dict[str, np.ndarray],
-        rng: np.random.Generator,
-        new_task: bool,
-        ci_prob: float,
-    ) -> dict[str, np.ndarray]:
-        """What :meth:`predict` returns of prepared rows, by name."""
-        tail = (1.0 - ci_prob) / 2.0
-        labels = self.factory.observation.labels
-        moments = None if new_task else self.factory.predictive_moments(self, rows)
-        if moments is not None:
-            return self._gaussian(*moments, ci_prob)
-        latent = None if new_task else self.factory.latent_moments(self, rows)
-        if latent is None:
-            f, y = self._draws(rows, posterior, rng)
-        else:
-            f, y = self._draws_at(latent, posterior, rng)
-        shown = f if labels else y
-        mean = f.mean(axis=0) if labels else self._mean(rows, posterior, f, y)
-        result = {
-            "mean": mean,
-            "sd": shown.std(axis=0),
-            "lower": np.quantile(shown, tail, axis=0),
-            "upper": np.quantile(shown, 1.0 - tail, axis=0),
-        }
-        if labels:
-            result["probability"] = self._class_probability(rows, posterior, f, y).mean(axis=0)
-            result["label"] = self._user_labels(result["mean"])
-        return result
-
-    def _gaussian(self, mean: np.ndarray, sd: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
-        """Summaries of a normal law on the user's scale."""
-        from zoo.predictive import normal_summary
-
-        if self.data.transform is not None:
-            mean, sd = self.data.transform.restore_y(mean), sd * self.data.transform.y_scale
-        return normal_summary(mean, sd, ci_prob)
 
     def predict_draws(
         self,
@@ -313,13 +274,17 @@ class Fit:
         return not self.cache["uses_t"]
 
     def _draws(
-        self, rows: MultiTaskData, posterior: dict[str, np.ndarray], rng: np.random.Generator
+        self,
+        rows: MultiTaskData,
+        posterior: dict[str, np.ndarray],
+        rng: np.random.Generator,
+        restore: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draws (S, n) of f and y on the user's scale (labels stay -1/+1)."""
+        """Draws (S, n) of f and y on the user's scale (labels stay -1/+1), or on the model's."""
         from zoo.predictive import predictive_draws
 
         f, y = predictive_draws(self.factory, rows, posterior, rng)
-        if self.data.transform is not None and not self.factory.observation.labels:
+        if restore and self.data.transform is not None and not self.factory.observation.labels:
             f, y = self.data.transform.restore_y(f), self.data.transform.restore_y(y)
         return f, y
 

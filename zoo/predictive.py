@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from scipy.special import ndtri
 
 from zoo.data import MultiTaskData
 from zoo.memory import require_memory
+from zoo.model_data import ModelData
 
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PointwiseLogLikelihood",
+    "at_draws",
     "depends_on",
     "joint_draws",
     "normal_summary",
@@ -65,6 +68,29 @@ def predictive_draws(
         for s in range(n_draws):
             f[s, block], y[s, block] = function(*(flat[name][s] for name in inputs))
     return f, y
+
+
+def at_draws(
+    factory: ModelFactory,
+    rows: MultiTaskData,
+    posterior: dict[str, np.ndarray],
+    outputs: Callable[[ModelData, dict[str, Any]], list[Any]],
+) -> list[np.ndarray]:
+    """What ``outputs(data, priors)`` makes of the model's variables at prepared rows, evaluated at each posterior draw.
+
+    Returns
+    -------
+    list of (S, ...) arrays
+        One for each output.
+    """
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
+    with pm.Model(coords=factory.coords(rows), model=None) as model:
+        view = ModelData.in_model(rows, rows.y)
+        wanted = outputs(view, factory.priors(view))
+    replaced, inputs = _at_draws(model, wanted, list(flat))
+    function = pm.pytensorf.compile(list(inputs.values()), replaced, mode=Mode("py", "fast_compile"))
+    values = [function(*(flat[name][s] for name in inputs)) for s in range(len(next(iter(flat.values()))))]
+    return [np.stack(part) for part in zip(*values, strict=True)]
 
 
 def depends_on(factory: ModelFactory, rows: MultiTaskData, name: str) -> bool:

@@ -34,6 +34,7 @@ from zoo.kernels import (
 )
 from zoo.likelihoods.base import Likelihood
 from zoo.storage import load
+from zoo.testing_observations import ObservationTests
 
 __all__ = ["FactoryTestCase", "KernelTestCase"]
 
@@ -53,7 +54,7 @@ def _quickly(by_nuts: bool) -> Iterator[dict[str, Any]]:
         yield {"nuts": _QUICK_NUTS}
 
 
-class FactoryTestCase:
+class FactoryTestCase(ObservationTests):
     """The contract of a factory.
 
     Subclass it in a test module as ``TestMyModel`` and say what is tested:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import arviz as az
 import numpy as np
 import xarray as xr
+from scipy.special import logsumexp
+
+from zoo.predictive_law import leave_one_out
+
+if TYPE_CHECKING:
+    from zoo.fit import Fit
 
 __all__ = ["loo"]
 
@@ -19,6 +25,10 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
     Under a hinge or a tube, a row far on its right side has loss zero at every draw. Its importance weights are all
     equal, so there is no tail to smooth: ``arviz.loo`` raises "All tail values are the same". Here such rows get
     their exact weights, 1/S, and Pareto shape 0; all others are ArviZ's.
+
+    Of a fit whose hyper-parameters are numbers and whose noise is normal (methods "exact") the densities given all
+    other rows have a closed form, :func:`zoo.predictive_law.leave_one_out`: nothing is smoothed there, and the Pareto
+    shapes are 0.
 
     What the estimate means for a pseudo-likelihood: see :class:`zoo.distributions.HingePseudoLikelihood`.
 
@@ -47,6 +57,8 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
             f"the fit by method {data.method!r} is an estimate: leave-one-out needs draws. Fit by another method."
         )
     tree = getattr(data, "idata", data)
+    if tree is not data and var_name in (None, "y") and (known := leave_one_out(data)) is not None:
+        return _closed(data, known, options)
     if tree is not data and "log_likelihood" not in tree.children:
         tree = data.compute_log_likelihood()
     values = _log_likelihood(tree, var_name)
@@ -80,6 +92,27 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
         pareto_k=_unstacked(shape, values),
         **options,
     )
+
+
+def _closed(fit: Fit, density: np.ndarray, options: dict[str, Any]) -> Any:
+    """The estimate from log densities (N,) of each row given the others: all draws have the same."""
+    tree = fit.idata if "log_likelihood" in fit.idata.children else fit.compute_log_likelihood()
+    values = _log_likelihood(tree, "y")
+    constant = values.copy(data=np.broadcast_to(density, values.shape).copy())
+    part = xr.DataTree.from_dict(
+        {"posterior": tree["posterior"].to_dataset(), "log_likelihood": constant.to_dataset(name="y")}
+    )
+    found = az.loo(
+        part,
+        var_name="y",
+        log_weights=xr.full_like(values, -np.log(values.sizes["chain"] * values.sizes["draw"])),
+        pareto_k=xr.zeros_like(values.isel(chain=0, draw=0, drop=True)),
+        **options,
+    )
+    # What az.loo makes of constant draws is no number of parameters: that is the density of all rows less this one.
+    flat = values.transpose("chain", "draw", "obs").to_numpy().reshape(-1, len(density))
+    found.p = float((logsumexp(flat, axis=0) - np.log(len(flat))).sum() - density.sum())
+    return found
 
 
 def _log_likelihood(tree: xr.DataTree, var_name: str | None) -> xr.DataArray:

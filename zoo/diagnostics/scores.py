@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import logsumexp
 
 from zoo.columns import require_same_rows
 from zoo.data import MultiTaskData
 from zoo.frames import read_column
-from zoo.likelihoods.gaussian import Gaussian
+from zoo.predictive_law import has_normal_noise, response_law
 
 if TYPE_CHECKING:
     from zoo.fit import Fit
@@ -128,20 +127,21 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
 
     .. math::
 
-        -\frac{1}{N} \sum_n \log \frac{1}{S} \sum_s N(y_n \mid f_n^{(s)}, (\sigma_{t(n)}^{(s)})^2)
+        -\frac{1}{N} \sum_n \log \frac{1}{S} \sum_s N(y_n; m_n^{(s)}, v_n^{(s)} + (\sigma_{t(n)}^{(s)})^2)
 
-    with S draws of the function and of the noise. An estimate gives one noise for all draws of the function. The unit
-    is nats a row, of a density on the user's scale: it rises by log c where the response is multiplied by c.
+    with mean and variance of the function given each posterior draw, in closed form
+    (:mod:`zoo.predictive_law`): the variance is 0 where the function follows from the draw, and an estimate has one
+    normal law for each row. The unit is nats per row, of a density on the user's scale: it rises by log c where the
+    response is multiplied by c.
 
     Parameters
     ----------
     fit : Fit
-        Of a model with Gaussian noise: its observation is Gaussian, and its posterior holds ``noise``, the standard
-        deviation, for all tasks or for each.
+        Of a model with normal noise: its observation says so (:meth:`zoo.likelihoods.base.Likelihood.normal_sd`).
     test : MultiTaskData
         Rows of known tasks, on the user's scale or standardized.
     random_seed : int, optional
-        For the predictive draws.
+        For draws of functions, where their law given the posterior's draws has no closed form.
 
     Returns
     -------
@@ -154,33 +154,15 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
     """
     if fit.factory.observation.labels:
         raise ValueError("fit is of a model of labels. Use log_loss.")
-    posterior = fit.posterior
-    noise = posterior.get("noise")
-    if (
-        not isinstance(fit.factory.observation, Gaussian)
-        or noise is None
-        or not set(noise.dims) <= {"chain", "draw", "task"}
-        or fit._likelihood_overridden()
-    ):
+    if not has_normal_noise(fit):
         raise ValueError(
             f"fit is of {type(fit.factory).__name__} with {type(fit.factory.observation).__name__} responses, whose "
             "density is not Gaussian with the model's noise. Use compute_log_likelihood or compare."
         )
-    f = fit.predict_draws(test, random_seed=random_seed)["f"].to_numpy()
-    sd = noise.transpose("chain", "draw", ...).to_numpy()
-    if "task" in noise.dims:
-        # By name: the data may hold their tasks in another order than the fit.
-        known = list(posterior["task"].to_numpy())
-        sd = sd[:, :, [known.index(name) for name in test.task_names]][:, :, test.task]
-    else:
-        sd = sd[:, :, None]
-    # The noise of an estimate goes with every draw of its function.
-    sd = np.broadcast_to(sd, f.shape)
-    if fit.data.transform is not None:
-        sd = sd * fit.data.transform.y_scale
-    log_density = -0.5 * ((test.original_y() - f) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2.0 * np.pi)
-    draws = f.shape[0] * f.shape[1]
-    return float(-(logsumexp(log_density, axis=(0, 1)) - np.log(draws)).mean())
+    rows, posterior, rng = fit._prepare(test, None, None, False, random_seed)
+    law = response_law(fit, rows, posterior, rng)
+    assert law is not None
+    return float(-law.log_density(test.original_y()).mean())
 
 
 def compare(

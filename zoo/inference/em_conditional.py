@@ -7,7 +7,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from zoo.inference.em_parts import cholesky_factor, sort_rows
 
-__all__ = ["conditional_covariances", "conditional_draws", "conditional_means"]
+__all__ = ["conditional_covariances", "conditional_draws", "conditional_means", "conditional_variances"]
 
 
 def conditional_draws(
@@ -104,6 +104,41 @@ def conditional_means(
     for t in range(n_tasks):
         X, response = rows.scaled(t, inputs)
         result[:, t] = mean + (response - X @ mean) @ _gain(X, cov, noises[t])
+    return result
+
+
+def conditional_variances(
+    inputs: np.ndarray,
+    row: np.ndarray,
+    task: np.ndarray,
+    n_tasks: int,
+    cov: np.ndarray,
+    noise: np.ndarray | float,
+    new: np.ndarray,
+    new_task: np.ndarray,
+) -> np.ndarray:
+    r"""Posterior variances (m,) of the functions at features ``new`` (m, r) of tasks (m,), given the population.
+
+    With L a factor of the covariance and :math:`z = L'x`, :math:`z'(I + A'A)^{-1} z` for :math:`A = X L / \sigma`: by
+    r x r matrices, or by those of the task's rows where these are fewer,
+    :math:`|z|^2 - |B^{-1} A z|^2` with :math:`B B' = I + A A'`.
+    """
+    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks), np.broadcast_to(noise, n_tasks)
+    root = cholesky_factor(cov, "cov")
+    z = new @ root
+    result = np.sum(z**2, axis=1)
+    for t in np.unique(new_task):
+        at = np.flatnonzero(new_task == t)
+        A = inputs[rows.of(t)[0]] @ root / noises[t]
+        if not len(A):
+            continue
+        if len(A) >= len(cov):
+            factor = cholesky_factor(np.eye(len(cov)) + A.T @ A, "the posterior precision of a task")
+            result[at] = np.sum(solve_triangular(factor, z[at].T, lower=True) ** 2, axis=0)
+        else:
+            factor = cholesky_factor(np.eye(len(A)) + A @ A.T, "K + sigma^2 I of a task")
+            known = np.sum(solve_triangular(factor, A @ z[at].T, lower=True) ** 2, axis=0)
+            result[at] = np.maximum(result[at] - known, 0.0)
     return result
 
 

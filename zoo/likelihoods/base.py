@@ -69,6 +69,14 @@ class Likelihood(ABC):
         """
         return f
 
+    def normal_sd(self, **parameters: Any) -> np.ndarray | None:
+        """Standard deviation of y around f where y is normal given f, on the scale of the model; here None.
+
+        ``parameters`` holds draws (S, n) or (S, 1) of the variables in ``self.parameters``. Predictions and scores
+        then have closed forms. A class that overrides ``term`` has to override this too, or it does not count.
+        """
+        return None
+
 
 def label_values(y: np.ndarray) -> tuple[float, float]:
     """The user's (negative, positive) label values: (-1, 1) or (0, 1)."""

@@ -15,7 +15,18 @@ from pytensor.graph.replace import clone_replace
 from zoo.inference.responses import Density
 from zoo.likelihoods.base import Likelihood
 
-__all__ = ["DifferentiatedResponses"]
+__all__ = ["DifferentiatedResponses", "log_density"]
+
+
+def log_density(likelihood: Likelihood, f: Any, y: Any, parameters: dict[str, Any]) -> Any:
+    """Log density (n,) of coded responses y (n,) given f (n,) by the term of a likelihood, as a PyTensor graph.
+
+    It adds nothing to a model on the context stack.
+    """
+    y = np.asarray(y, dtype=np.float64)
+    with pm.Model(coords={"obs": np.arange(len(y))}, model=None):
+        term = likelihood.term(f, y, **parameters)
+    return pm.logp(term, pt.constant(y))
 
 
 class DifferentiatedResponses:
@@ -83,10 +94,7 @@ class DifferentiatedResponses:
             **{name: pt.constant(value, dtype="float64") for name, value in self.fixed.items()},
             **{name: pt.exp(log) for name, log in zip(self.learned, logs, strict=True)},
         }
-        with pm.Model(coords={"obs": np.arange(len(self.y))}, model=None) as model:
-            term = self._likelihood.term(f, pm.Data("y_observed", self.y, dims="obs"), **values)
-        rows = pm.logp(term, model.rvs_to_values[model["y"]])
-        rows = self._times_weight(rows)
+        rows = self._times_weight(log_density(self._likelihood, f, self.y, values))
         total = pt.sum(rows)
         slope = _gradient(total, f)
         second = _gradient(pt.sum(slope), f)

@@ -44,12 +44,17 @@ class _Regression(ModelFactory):
         """Gaussian or logistic likelihood."""
         return Gaussian() if self.response == "normal" else Logistic()
 
+    @property
+    def _in_units_of_noise(self) -> bool:
+        """Whether the likelihood has a noise, in whose units the coefficients are."""
+        return "noise" in self.observation.parameters
+
     def priors(self, data: ModelData) -> dict[str, Any]:
         """Coefficients with a learned scale; for real responses in units of the noise."""
         task = ("task",) if self.by_task else ()
         tau = pm.HalfNormal("shrinkage", self.prior_scale, dims=task)
         scale = tau
-        if self.response == "normal":
+        if self._in_units_of_noise:
             variance = pm.InverseGamma("_noise_variance", NOISE_SHAPE, NOISE_RATE, dims=task)
             scale = tau * pm.Deterministic("noise", variance**0.5, dims=task)
         white = pm.Normal("_coefficients", dims=("feature", *task))
@@ -59,7 +64,7 @@ class _Regression(ModelFactory):
         """Densities of the noise, and of the coefficients given it."""
         if name == "noise":
             return deviation_density(values[name], NOISE_SHAPE, NOISE_RATE)
-        scale = values["shrinkage"] * (values["noise"] if self.response == "normal" else 1.0)
+        scale = values["shrinkage"] * (values["noise"] if self._in_units_of_noise else 1.0)
         return standard_normal_density(values[name], scale) if name == "coefficients" else None
 
     def _methods(self) -> list[Method]:
@@ -157,7 +162,7 @@ class IndependentTasks(_Regression):
         shrinkage = np.abs(rng.normal(scale=self.prior_scale, size=size))
         scale = shrinkage
         draws = {"shrinkage": shrinkage}
-        if self.response == "normal":
+        if self._in_units_of_noise:
             draws["noise"] = np.sqrt(NOISE_RATE / rng.gamma(NOISE_SHAPE, size=size))
             scale = shrinkage * draws["noise"]
         white = rng.standard_normal((*size[:2], posterior.sizes["feature"], size[2]))

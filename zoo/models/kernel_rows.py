@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
@@ -15,8 +15,13 @@ from zoo.data import MultiTaskData
 from zoo.inference.function_conditional import JITTER, covariance_root
 from zoo.kernels.basis import distinct_rows
 from zoo.kernels.evaluate import fixed_number
+from zoo.predictive import at_draws
 
-__all__ = ["KernelRows", "conditional_function", "kernel_rows"]
+if TYPE_CHECKING:
+    from zoo.fit import Fit
+    from zoo.model_data import ModelData
+
+__all__ = ["KernelRows", "conditional_function", "function_moments", "kernel_rows"]
 
 # Distinct new rows up to which their functions are drawn jointly: time grows with their cube.
 _JOINT = 500
@@ -69,29 +74,48 @@ def conditional_function(rows: KernelRows, priors: dict[str, Any]) -> Any:
     Mean :math:`K_* K^{-1} f` and covariance :math:`K_{**} - K_* K^{-1} K_*'`, jointly for up to 500 distinct rows and
     for each row alone beyond that. Of a kernel of numbers the factors are constants.
     """
-    kernel, amplitude, f = priors["kernel"], priors["amplitude"], priors["function_values"]
     assert rows.known is not None
     joint = len(rows.points) <= _JOINT
+    mean, root = _law(rows, priors, joint)
+    # No variable of the model: every draw has its own.
+    white = pm.Normal.dist(0.0, 1.0, size=len(rows.points))
+    # A mode has no spread: the posterior says 0 there.
+    scale = priors["amplitude"] * pm.Deterministic("innovation", pt.constant(1.0))
+    return (mean + scale * (pt.dot(root, white) if joint else root * white))[rows.point]
+
+
+def function_moments(fit: Fit, rows: KernelRows) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (S, n) of the same at each row alone, given each draw of a fit; a mode has no spread.
+
+    By the graph of the hooks, so that a covariance function of the user's own counts.
+    """
+
+    def law(data: ModelData, priors: dict[str, Any]) -> list[Any]:
+        mean, sd = _law(data.source, priors, joint=False)  # type: ignore[arg-type]
+        return [mean[rows.point], (priors["amplitude"] * sd)[rows.point]]
+
+    draws = {str(name): v.to_numpy() for name, v in fit.posterior.items()}
+    mean, sd = at_draws(fit.factory, rows, draws, law)
+    return mean, np.zeros_like(sd) if fit.is_point else sd
+
+
+def _law(rows: KernelRows, priors: dict[str, Any], joint: bool) -> tuple[Any, Any]:
+    """Mean (m,) at the distinct new rows; in units of the amplitude a root of the covariance (m, m), or sd (m,)."""
+    kernel, f = priors["kernel"], priors["function_values"]
+    assert rows.known is not None
     old, new = pt.constant(rows.known.points), pt.constant(rows.points)
     parts = [kernel(old), kernel(new, old), kernel(new) if joint else kernel(new, diag=True)]
     numbers: list[Any] = [fixed_number(part) for part in parts]
     if all(number is not None for number in numbers):
         weights, spread = _conditional_numbers(numbers[0], numbers[1], numbers[2], joint)
-        mean, root = pt.dot(pt.constant(weights), f), pt.constant(spread)
-    else:
-        K, cross, own = parts
-        L = pt.linalg.cholesky(_regular(K))
-        half = pt.linalg.solve_triangular(L, cross.T, lower=True)
-        mean = pt.dot(half.T, pt.linalg.solve_triangular(L, f, lower=True))
-        if joint:
-            root = pt.linalg.cholesky(_regular(own - pt.dot(half.T, half), pt.trace(own)))
-        else:
-            root = pt.sqrt(pt.maximum(own - pt.sum(half**2, axis=0), 0.0))
-    # No variable of the model: every draw has its own.
-    white = pm.Normal.dist(0.0, 1.0, size=len(rows.points))
-    # A mode has no spread: the posterior says 0 there.
-    scale = amplitude * pm.Deterministic("innovation", pt.constant(1.0))
-    return (mean + scale * (pt.dot(root, white) if joint else root * white))[rows.point]
+        return pt.dot(pt.constant(weights), f), pt.constant(spread)
+    K, cross, own = parts
+    L = pt.linalg.cholesky(_regular(K))
+    half = pt.linalg.solve_triangular(L, cross.T, lower=True)
+    mean = pt.dot(half.T, pt.linalg.solve_triangular(L, f, lower=True))
+    if joint:
+        return mean, pt.linalg.cholesky(_regular(own - pt.dot(half.T, half), pt.trace(own)))
+    return mean, pt.sqrt(pt.maximum(own - pt.sum(half**2, axis=0), 0.0))
 
 
 def _regular(K: Any, total: Any = None) -> Any:

@@ -18,6 +18,7 @@ from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.local_windows import KERNELS
 from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.derivatives import log_density
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
@@ -159,10 +160,24 @@ class KernelLocalSmoothing(ModelFactory):
     # ---------------------------------------------------------------- hooks
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
-        """Coded y; raises without t, and where a column of t is constant."""
+        """Coded y; raises without t, where a column of t is constant, and for responses without local fits."""
+        self._require_local_fits()
         y = super().validate(data)
         require_places(data, type(self).__name__)
         return y
+
+    def _require_local_fits(self) -> None:
+        """Raise where a subclass has responses for which bandwidth, penalty and noise cannot be chosen."""
+        observation = self.observation
+        real = observation.labels or type(observation).mean is Likelihood.mean
+        needed = [name for name in observation.parameters if name != "noise"]
+        if not real or needed:
+            what = f"need a variable {needed[0]!r}" if needed else "have another mean than f"
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} overrides the hook `observation` with {type(observation).__name__} responses, "
+                f"which {what}: bandwidth, penalty and noise are chosen by local fits of real responses or labels. "
+                "Use zoo.VaryingCoefficientGP."
+            )
 
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
@@ -236,10 +251,7 @@ class KernelLocalSmoothing(ModelFactory):
             return observed
         variables = {name: model[name] for name in ("coefficients", "slopes") if name in model.named_vars}
         f = self.latent(ModelData.constant(pairs), variables)
-        if self.response == "normal":
-            term = pm.logp(pm.Normal.dist(f, model["noise"]), pairs.y)
-        else:
-            term = -pt.softplus(-pairs.y * f)
+        term = log_density(self.observation, f, pairs.y, self.observed_parameters())
         pm.Potential("other_places", pt.sum(weight * term))
         return observed
 
@@ -253,14 +265,16 @@ class KernelLocalSmoothing(ModelFactory):
         shape = (draws.sizes["chain"], draws.sizes["draw"])
         return draws.assign(innovation=(("chain", "draw"), np.full(shape, float(not fit.is_point))))
 
-    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation of real y at new rows, in closed form."""
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (1, n) of f, of real responses by "map" and "exact", in closed form."""
         if fit.method == "nuts" or self.observation.labels:
             return None
         assert isinstance(rows, LocalRows)
         choice = _choice_of(fit)
         value, spread = _local_values(rows, choice.bandwidth, choice.lam)
-        return value, choice.noise * np.sqrt(1.0 + spread)
+        return value[None], choice.noise * np.sqrt(spread)[None]
 
     def coefficients(
         self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None

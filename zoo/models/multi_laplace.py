@@ -192,6 +192,7 @@ class MultiLaplaceGP(ModelFactory):
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; warns of responses far from the scale that the priors expect."""
+        self._require_normal_noise()
         y = super().validate(data)
         if np.mean(y**2) > _LARGE_RESPONSE:
             warnings.warn(
@@ -208,6 +209,18 @@ class MultiLaplaceGP(ModelFactory):
                     f"kernel has input_dim {needed}, but the data have {varying} features that vary. Make them equal."
                 )
         return y
+
+    def _require_normal_noise(self) -> None:
+        """Raise where a subclass has another likelihood: functions are integrated out under normal noise alone."""
+        kind, observation = type(self), self.observation
+        own = kind.likelihood is not MultiLaplaceGP.likelihood and kind.latent is not MultiLaplaceGP.latent
+        if observation != Gaussian() and not own:
+            raise UnsupportedMethodError(
+                f"{kind.__name__} overrides the hook `observation` with {observation!r}, but {MultiLaplaceGP.__name__} "
+                "integrates its functions out, which needs normal noise with the model's `noise`. Override `latent` "
+                "and `likelihood` too, so that functions are variables, or use another model "
+                "(zoo.MultiTaskKernelMachine, zoo.VaryingCoefficientGP)."
+            )
 
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
@@ -337,6 +350,12 @@ class MultiLaplaceGP(ModelFactory):
         scores = scores / max(scores.std(), 1e-300) if size > 1 else scores
         innovation = rng.permutation(scores).reshape(shape)
         return draws.assign(innovation=(("chain", "draw"), innovation)).assign_attrs(point=fit.is_point)
+
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (S, n) of f given each draw and the responses of the known rows."""
+        return mode.function_moments(self, fit, rows)
 
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from zoo.checks import positive, whole_number
+from zoo.data import MultiTaskData
 from zoo.fit import Fit
+from zoo.inference.ard_conditional import conditional_moments
 from zoo.inference.ard_objective import EvidenceObjective, LinearEvidenceObjective, Parameters
 from zoo.inference.proximal import Minimum, minimise
 from zoo.inference.weighted_moments import weighted_sd
@@ -21,7 +23,7 @@ from zoo.seeds import generator
 if TYPE_CHECKING:
     from zoo.models.multi_laplace import MultiLaplaceGP
 
-__all__ = ["Mode", "ModeProblem", "of_tasks", "path", "statistics"]
+__all__ = ["Mode", "ModeProblem", "function_moments", "of_tasks", "path", "statistics"]
 
 # A C that keeps every feature out.
 _HUGE = 1e12
@@ -189,6 +191,35 @@ def statistics(mode: Mode, objectives: Sequence[float]) -> xr.Dataset:
         evaluations=int(found.evaluations),
         objectives_of_starts=[float(v) for v in objectives],
     )
+
+
+# ---------------------------------------------------------------- predictions
+
+
+def function_moments(factory: MultiLaplaceGP, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (S, n) of the functions at rows of known tasks, given each draw."""
+    assert isinstance(rows, GPRows) and rows.known is not None
+    kernel, pooled = factory.correlation(rows.n_features), factory.ard == "pooled"
+    known = replace(rows.known, task_names=rows.task_names)
+    inputs, task = known.task_inputs(pooled), np.zeros_like(rows.task) if pooled else rows.task
+    posterior = fit.posterior
+    flat = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in posterior.items()}
+    size = posterior.sizes["chain"] * posterior.sizes["draw"]
+    mean, sd = np.empty((size, rows.n_rows)), np.empty((size, rows.n_rows))
+    for s in range(size):
+        draw = {name: v[s] for name, v in flat.items()}
+        shared: Any = draw["mean_coefficients"] if factory.mean == "linear" else np.zeros(rows.n_features)
+        mean[s], sd[s] = conditional_moments(
+            kernel,
+            inputs,
+            known.y - known.X @ shared,
+            of_tasks(draw, rows.n_tasks, pooled),
+            factory.constant_variance,
+            rows.X,
+            task,
+        )
+        mean[s] += rows.X @ shared
+    return mean, sd
 
 
 # ---------------------------------------------------------------- path

@@ -29,12 +29,11 @@ from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.hinge import Hinge
 from zoo.likelihoods.logistic import Logistic
-from zoo.likelihoods.weighted import observed
 from zoo.model_data import ModelData
 from zoo.models import kernel_machine as machine
 from zoo.models import online
 from zoo.models.kernel_hyper import Coordinates, Hyper
-from zoo.models.kernel_rows import KernelRows, conditional_function, kernel_rows
+from zoo.models.kernel_rows import KernelRows, conditional_function, function_moments, kernel_rows
 from zoo.models.kernel_sides import space_of
 from zoo.models.kernel_spaces import matrix_root, weight_graph
 from zoo.models.prior_density import coefficients_density
@@ -109,6 +108,7 @@ class MultiTaskKernelMachine(ModelFactory):
     """
 
     paper: ClassVar[str] = "evgeniou2005"
+    closed_leave_one_out: ClassVar[tuple[str, ...]] = ("exact",)
     shares_tasks: ClassVar[bool] = True
     constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
     allows_empty_tasks: ClassVar[bool] = True
@@ -214,7 +214,9 @@ class MultiTaskKernelMachine(ModelFactory):
             return Hinge(C=self.C)
         if self.loss == "epsilon_insensitive":
             return EpsilonInsensitive(C=self.C, epsilon=self.epsilon)
-        return Gaussian() if self.loss == "square" else Logistic()
+        if self.loss == "square":
+            return Gaussian(noise=None if isinstance(self.noise, str) else self.noise)
+        return Logistic()
 
     # ---------------------------------------------------------------- the kernel
 
@@ -235,7 +237,7 @@ class MultiTaskKernelMachine(ModelFactory):
             }
         if self.amplitude == "learned":
             result["amplitude"] = Hyper(1.0)
-        if self.loss == "square" and self.noise == "learned":
+        if "noise" in self.observation.parameters and self.noise == "learned":
             result["noise"] = Hyper(1.0)
         return result
 
@@ -361,23 +363,23 @@ class MultiTaskKernelMachine(ModelFactory):
             return priors["function_values"][rows.point]
         return conditional_function(rows, priors)
 
-    def likelihood(self, data: ModelData, f: Any) -> Any:
-        """The observed variable."""
-        if self.loss == "square" and not isinstance(self.noise, str):
-            return observed(pm.Normal, data.y, data.weight, mu=f, sigma=self.noise)
-        return super().likelihood(data, f)
-
-    likelihood.matches_observation = True  # type: ignore[attr-defined]
-
     # ---------------------------------------------------------------- prediction
 
     def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
         """The posterior with ``innovation``: whether draws vary by what function values leave open elsewhere."""
         return machine.with_innovation(fit)
 
-    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation of f at new rows, in closed form by method "exact"."""
-        return online.moments(fit, rows) if fit.method == "exact" else None
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f: (1, n) by "exact" and "laplace", else (S, n) given function values."""
+        if fit.method in ("exact", "laplace"):
+            mean, sd = online.moments(fit, rows)
+            return mean[None], sd[None]
+        if "function_values" not in fit.posterior:
+            return None
+        assert isinstance(rows, KernelRows)
+        return function_moments(fit, rows)
 
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator

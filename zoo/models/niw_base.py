@@ -23,6 +23,7 @@ from zoo.inference.em import (
     conditional_means,
     expectation_maximisation,
 )
+from zoo.inference.em_conditional import conditional_variances
 from zoo.inference.matrix_normal import CovariancePrior
 from zoo.inference.noise_conditional import NoiseConditional
 from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel
@@ -155,9 +156,10 @@ class NIWBase(ModelFactory):
         result = {
             values: pm.Deterministic(values, half @ (centre[:, None] + chol @ white), dims=(self.dim, "task"))
         }
-        if self.response != "logistic":
+        needed = self.observation.parameters
+        if "noise" in needed:
             result["noise"] = self._noise(("task",) if self.noise == "task" else ())
-        if self.response == "student_t":
+        if "degrees" in needed:
             # Juarez & Steel (2010): little mass at Cauchy tails, much between heavy and normal ones.
             result["degrees"] = pm.Gamma("degrees", 2.0, 0.1)
         return result
@@ -254,7 +256,7 @@ class NIWBase(ModelFactory):
         ]
 
     def _check_method(self, method: str) -> None:
-        if method != "em" and self.noise_prior is None and self.response != "logistic":
+        if method != "em" and self.noise_prior is None and "noise" in self.observation.parameters:
             raise ValueError(
                 f'noise_prior is None, which only method="em" can do without; method {method!r} draws from a '
                 "posterior, which needs a proper prior. Give noise_prior=(shape, rate)."
@@ -394,6 +396,30 @@ class NIWBase(ModelFactory):
         }
         variables[values] = (("chain", "draw", *point[values].dims), draws[None])
         return xr.Dataset(variables, coords=point.coords)
+
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of an EM fit the mean and standard deviation (1, n) of f given the population and the known rows."""
+        if fit.method != "em":
+            return None
+        mean, variance = self._em_moments(fit, rows)
+        return mean[None], np.sqrt(variance)[None]
+
+    def _em_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of what the population's features say of f."""
+        point = {str(n): v.to_numpy()[0, 0] for n, v in fit.posterior.items()}
+        whitened = self.population(rows).inputs[rows.row]
+        known = self._known_rows(fit, fit.data)
+        _, cov = self._enter(known, fit, point, np.random.default_rng(0))
+        extra = known.inputs.shape[1] - whitened.shape[1]
+        new = np.hstack([whitened, np.zeros((len(whitened), extra))])
+        old = known.rows
+        variance = conditional_variances(
+            known.inputs, old.row, old.task, old.n_tasks, cov, point["noise"], new, rows.task
+        )
+        coefficients = known.population.back @ point[self.names[0]]
+        return np.sum(whitened * coefficients[:, rows.task].T, axis=1), variance
 
     def _known_rows(self, fit: Fit, data: MultiTaskData) -> KnownRows:
         """Rows of tasks, on the model's scale, for draws of their coefficients given a population."""

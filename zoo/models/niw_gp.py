@@ -207,6 +207,28 @@ class NIWGaussianProcess(NIWBase):
         draws = draws.assign(residual=(("chain", "draw", "task"), residual))
         return draws.assign_attrs(back=back, point=fit.method == "em")
 
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f: of an EM fit (1, n), else (S, n) given the function values."""
+        left = np.asarray(rows.inputs[:, -1])[rows.row]
+        if fit.method == "em":
+            mean, variance = self._em_moments(fit, rows)
+            tau, weight = self.em_prior(self._basis(fit.population_data).rank)
+            return mean[None], np.sqrt(variance + weight / tau * left**2)[None]
+        if not left.any():
+            return None
+        values = fit.posterior["function_values"].transpose("chain", "draw", "input", "task").to_numpy()
+        back = self._basis(fit.population_data).half_inverse.T
+        sd = self._residual_sd(values, back, rng).reshape(-1, values.shape[-1])
+        flat = values.reshape(-1, *values.shape[2:])
+        weights = np.asarray(rows.inputs[:, :-1])[rows.row]
+        mean = np.empty((len(flat), rows.n_rows))
+        for t in np.unique(rows.task):
+            at = np.flatnonzero(rows.task == t)
+            mean[:, at] = flat[:, :, t] @ weights[at].T
+        return mean, left * sd[:, rows.task]
+
     def _residual(
         self, values: np.ndarray, back: np.ndarray, point: bool, rng: np.random.Generator
     ) -> np.ndarray:
@@ -222,9 +244,13 @@ class NIWGaussianProcess(NIWBase):
         if point:
             tau, weight = self.em_prior(len(back))
             return np.asarray(np.sqrt(weight / tau) * (z - z.mean(axis=(0, 1))))
+        return self._residual_sd(values, back, rng) * z
+
+    def _residual_sd(self, values: np.ndarray, back: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Standard deviations (chain, draw, task) of the same given draws of s."""
         squares = np.sum((back @ values) ** 2, axis=2)
-        s = self._innovation(len(back), rng, (chains, draws, 1))
-        return np.asarray(np.sqrt(s * (squares + 1.0 / self.pi + 1.0)) * z)
+        s = self._innovation(len(back), rng, (*values.shape[:2], 1))
+        return np.asarray(np.sqrt(s * (squares + 1.0 / self.pi + 1.0)))
 
     def _innovation(self, rank: int, rng: np.random.Generator, size: Any = None) -> Any:
         return 0.5 / rng.gamma((self.delta + rank) / 2.0, size=size)

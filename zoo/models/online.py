@@ -1,4 +1,4 @@
-"""Fits of method "exact" in closed form: predictions, and new rows or tasks without starting again.
+"""Fits of methods "exact" and "laplace" in closed form; of the first, new rows or tasks without starting again.
 
 The hyper-parameters stay; the sums over rows, or the factor of the kernel matrix, grow by what is new. So the result is
 that of a fit to all rows with these hyper-parameters (section 5.2 of Evgeniou, Micchelli & Pontil 2005 asks for it).
@@ -14,6 +14,7 @@ import numpy as np
 from zoo.data import MultiTaskData
 from zoo.factory import Run, UnsupportedMethodError
 from zoo.fit import Fit
+from zoo.inference.kernel_laplace import logistic_mode
 from zoo.models.kernel_machine import Found, exact_draws, has_own_population
 from zoo.models.kernel_rows import KernelRows
 from zoo.models.kernel_sides import space_of
@@ -37,13 +38,17 @@ class _State(NamedTuple):
 
 
 def _state(fit: Fit) -> _State:
-    """The state of an exact fit, made once."""
-    if "exact" not in fit.cache:
+    """The state of a fit by "exact", or by "laplace" with the normal law at its mode, made once."""
+    if "state" not in fit.cache:
         factory: Any = fit.factory
-        prepared = factory.prepare(fit.data)
-        space = space_of(factory, prepared, factory.validate(fit.data), aligned=True)
-        fit.cache["exact"] = _with_law(space, space.recorded(fit.posterior.isel(chain=0, draw=0)))
-    state: _State = fit.cache["exact"]
+        prepared, y = factory.prepare(fit.data), factory.validate_quietly(fit.data)
+        space = space_of(factory, prepared, y, aligned=fit.method == "exact")
+        z = space.recorded(fit.posterior.isel(chain=0, draw=0))
+        if fit.method == "laplace":
+            fit.cache["state"] = _State(space, z, logistic_mode(space, space.numbers(z), y).conditional)
+        else:
+            fit.cache["state"] = _with_law(space, z)
+    state: _State = fit.cache["state"]
     return state
 
 
@@ -52,10 +57,10 @@ def _with_law(space: Any, z: np.ndarray) -> _State:
 
 
 def moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (n,) of y at prepared rows of known tasks."""
+    """Mean and standard deviation (n,) of f at prepared rows of known tasks."""
     state = _state(fit)
     mean, variance = state.space.predict(state.z, state.conditional, rows)
-    return mean, np.sqrt(variance + state.space.noise_variance(state.z))
+    return mean, np.sqrt(variance)
 
 
 # ---------------------------------------------------------------- growing
@@ -129,7 +134,7 @@ def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_se
     posterior, stats = exact_draws(state.space, Found(z, True), run)
     idata = to_datatree(factory, data, prepared, y, posterior, stats, fit.method, random_seed)
     result = Fit(factory=factory, data=data, idata=idata, method=fit.method, conditioned=fit.conditioned)
-    result.cache["exact"] = state
+    result.cache["state"] = state
     return result
 
 

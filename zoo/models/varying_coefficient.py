@@ -26,7 +26,7 @@ from zoo.likelihoods.student_t import StudentT
 from zoo.model_data import ModelData
 from zoo.models import varying_fit as engine
 from zoo.models.kernel_hyper import Coordinates, Hyper
-from zoo.models.kernel_rows import conditional_function
+from zoo.models.kernel_rows import conditional_function, function_moments
 from zoo.models.kernel_spaces import matrix_root
 from zoo.models.prior_density import standard_normal_density
 from zoo.models.varying_component import AMPLITUDES, KERNELS, VaryingComponent, as_component
@@ -45,7 +45,6 @@ _RESPONSES: dict[str, Any] = {
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
 }
-_REAL = ("normal", "student_t")
 _APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe")
 _SETTINGS = ("approximation", "n_inducing", "placement", "inducing_seed")
 
@@ -112,6 +111,7 @@ class VaryingCoefficientGP(ModelFactory):
     covariance is printed transposed.
     """
 
+    closed_leave_one_out: ClassVar[tuple[str, ...]] = ("exact", "hsgp")
     paper: ClassVar[str] = "bussas2015"
     allows_empty_tasks: ClassVar[bool] = True
     jitter: ClassVar[float] = JITTER
@@ -287,7 +287,7 @@ class VaryingCoefficientGP(ModelFactory):
 
     def fixed_parameters(self) -> dict[str, float]:
         """Parameters of the likelihood that are numbers, by name."""
-        values = {name: getattr(self, name) for name in self.observation.parameters}
+        values = {name: getattr(self, name) for name in self.observation.parameters if hasattr(self, name)}
         return {name: value for name, value in values.items() if not isinstance(value, str)}
 
     def hyperparameters(self, rows: VaryingRows) -> dict[str, Hyper]:
@@ -298,7 +298,7 @@ class VaryingCoefficientGP(ModelFactory):
         own = {
             name: Hyper(starts[name])
             for name in self.observation.parameters
-            if isinstance(getattr(self, name), str)
+            if isinstance(getattr(self, name, None), str)
         }
         return {**self.kernel_of(fitted).hyperparameters(), **own}
 
@@ -342,7 +342,9 @@ class VaryingCoefficientGP(ModelFactory):
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
     ) -> VaryingRows:
         """The rows with standardized features and t, the constant feature first."""
-        real = self.response in _REAL
+        observation = self.observation
+        # f is on the scale of y, and starts from its mean, where y has mean f.
+        real = not observation.labels and type(observation).mean is Likelihood.mean
         return varying_rows(
             data, train if known is not None else None, self.standardize, self.has_constant, real
         )
@@ -445,8 +447,7 @@ class VaryingCoefficientGP(ModelFactory):
 
     def _observe(self, data: ModelData, f: Any) -> Any:
         """Add the observed variable ``"y"``."""
-        model = pm.modelcontext(None)
-        parameters = {name: model[name] for name in self.observation.parameters}
+        parameters = self.observed_parameters()
         if data.weight is not None:
             parameters["weight"] = data.weight
         return self.observation.term(f, data.y, **parameters)
@@ -455,15 +456,18 @@ class VaryingCoefficientGP(ModelFactory):
 
     # ---------------------------------------------------------------- predictions
 
-    def predictive_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation of y at new rows, of normal noise in closed form."""
-        if self.response != "normal":
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f: (1, n) where hyper-parameters are a point, else given each draw."""
+        found = engine.latent_moments(fit, rows)
+        if found is not None:
+            return found[0][None], found[1][None]
+        if "function_values" not in fit.posterior:
             return None
-        return engine.normal_moments(fit, rows)
-
-    def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and standard deviation of f at new rows, where hyper-parameters are a point."""
-        return engine.latent_moments(fit, rows)
+        assert isinstance(rows, VaryingRows)
+        mean, sd = function_moments(fit, rows)
+        return self.offset(rows) + mean, sd
 
     def coefficients(
         self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None

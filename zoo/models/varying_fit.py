@@ -33,7 +33,6 @@ __all__ = [
     "from_inducing",
     "latent_moments",
     "new_task",
-    "normal_moments",
     "with_new_leaves",
 ]
 
@@ -319,15 +318,6 @@ def latent_moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarra
     with _threads(space):
         mean, variance = space.moments(state, rows)
     return mean + factory.offset(rows), np.sqrt(variance)
-
-
-def normal_moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
-    """The same of y, with normal noise."""
-    found = latent_moments(fit, rows)
-    if found is None:
-        return None
-    noise = float(fit.posterior["noise"].isel(chain=0, draw=0))
-    return found[0], np.sqrt(found[1] ** 2 + noise**2)
 
 
 def from_inducing(factory: VaryingCoefficientGP, rows: VaryingRows, priors: dict[str, Any]) -> Any:

@@ -55,6 +55,47 @@ _TREES = (
 _DISTRIBUTIONS = ("tests/distributions/test_inverse_wishart.py",)
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---------------------------------------------------------------- seams
+    Mutant(
+        "recomputed_named_variables",
+        "the built model lets PyMC compute named variables from auxiliary ones drawn from the prior",
+        "zoo/fit_model.py",
+        "return [*super().basic_RVs, *named]",
+        "return [*super().basic_RVs, *named[:0]]",
+        ("tests/test_fit_model.py::test_a_copy_of_the_built_model_reads_posteriors_too",),
+    ),
+    Mutant(
+        "prior_scale_without_trace",
+        "the prior density of the moved scale forgets that one covariance has a given trace",
+        "zoo/models/prior_density.py",
+        "n_features * (n_features + 1) / 2.0 - 1.0 -",
+        "n_features * (n_features + 1) / 2.0 -",
+        ("tests/test_fit_model.py::test_prior_density_by_change_of_variables",),
+    ),
+    Mutant(
+        "weightless_normaliser",
+        "the normaliser of the learned C counts rows and not their weights",
+        "zoo/likelihoods/epsilon_insensitive.py",
+        "        rows += weight[n]\n",
+        "        rows += 1.0\n",
+        ("tests/test_weights.py::test_the_learned_C_of_weighted_rows_is_that_of_repeated_rows",),
+    ),
+    Mutant(
+        "noise_of_proposals",
+        "noises proposed for a new task are not weighed by their prior over the proposal",
+        "zoo/models/multi_laplace.py",
+        "np.log(v) - B * v + np.log(B)",
+        "0.0 * v",
+        ("tests/test_multi_laplace.py::test_condition_draws_the_noise_that_the_labels_tell",),
+    ),
+    Mutant(
+        "mixture_without_spread",
+        "the density of a mixture of normal laws without their standard deviations",
+        "zoo/predictive_law.py",
+        "parts = -0.5 * z**2 - np.log(self.sd) -",
+        "parts = -0.5 * z**2 -",
+        ("tests/test_predictive_law.py::test_moments_and_density_of_a_mixture",),
+    ),
     # ---------------------------------------------------------------- li2014
     Mutant(
         "half_cross_term",

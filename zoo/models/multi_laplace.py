@@ -105,6 +105,9 @@ class MultiLaplaceGP(ModelFactory):
 
     Notes
     -----
+    Functions are integrated out of the model that ``build`` returns: what PyMC draws from it given a posterior are
+    responses of new functions. ``fit.model`` and ``fit.to_pymc()`` have the functions given the responses.
+
     Constant features take no part, and are warned of (but for one called "intercept"). The prior is on ARD parameters
     of standardized features; :meth:`Fit.relevance` has them on the user's scale too. The posterior mode need not be
     the only one: see ``starts`` of method "map".

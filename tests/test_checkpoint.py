@@ -700,7 +700,8 @@ def test_nuts_interrupted(tmp_path, monkeypatch):
         return compiled
 
     monkeypatch.setattr("nutpie.compile_pymc_model", compile_and_set_the_clock)
-    part = model.fit(_data(False), "nuts", checkpoint=tmp_path / "run.zarr", cores=2, **options)
+    with pytest.warns(UserWarning, match="interrupted: "):
+        part = model.fit(_data(False), "nuts", checkpoint=tmp_path / "run.zarr", cores=2, **options)
     assert 0 < part.posterior.sizes["draw"] < 500_000
     assert not list((tmp_path / "run.zarr").glob("chain-*/state"))
 

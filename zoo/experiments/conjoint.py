@@ -369,8 +369,13 @@ def ratings(train: MultiTaskData, test: MultiTaskData, seed: int) -> dict[str, M
         result[name] = {"rmse": np.sqrt(square).tolist(), "scores": scores(test, mean)}
         return fit
 
-    one = MultiTaskData.from_arrays(train.X, train.y, feature_names=train.feature_names).standardize()
-    add("one", one, MultiTaskData.from_arrays(test.X, test.y, feature_names=test.feature_names), lam=1.0)
+    one, at = (
+        MultiTaskData.from_arrays(
+            part.X, part.y, np.full(part.n_rows, "everybody"), feature_names=part.feature_names
+        )
+        for part in (train, test)
+    )
+    add("one", one.standardize(), at, lam=1.0)
     add("individual", rows, test, lam=1.0)
     identity = add("identity", rows, test)
     add("pca", rows, test, Q=pca_metric(coefficients(identity)))

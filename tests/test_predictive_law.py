@@ -377,3 +377,30 @@ def test_leave_one_out_is_that_of_each_row_given_the_others(split):
     np.testing.assert_allclose(found.elpd_i, expected, rtol=1e-6)
     assert found.elpd == pytest.approx(expected.sum())
     assert found.p > 0.0
+
+
+def test_leave_one_out_without_digits_is_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 60))
+    data = zoo.MultiTaskData.from_arrays(X, X[:, 0] + rng.normal(size=24), np.repeat(["a", "b"], 12))
+    fit = zoo.MultiTaskKernelMachine(noise=1e-4).fit(
+        data, "exact", draws=4, chains=1, random_seed=1, progress=False
+    )
+    with pytest.raises(ValueError, match="leave-one-out has no digits in row"):
+        zoo.diagnostics.loo(fit)
+
+
+def test_log_likelihood_of_a_conditioned_task_with_inputs_of_its_own_is_refused_by_name():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    data = zoo.MultiTaskData.from_arrays(
+        X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=30), np.repeat(["a", "b"], 15)
+    )
+    fit = zoo.NIWGaussianProcess().fit(
+        data, "gibbs", draws=5, tune=5, chains=1, random_seed=1, progress=False
+    )
+    new = zoo.MultiTaskData.from_arrays(rng.normal(size=(4, 2)), rng.normal(size=4), ["newcomer"] * 4)
+    with pytest.warns(UserWarning, match="inputs that the fit has not"):
+        grown = fit.condition(new, random_seed=1)
+    with pytest.raises(ValueError, match=r"'newcomer' came by `condition`.*Fit all tasks together"):
+        grown.compute_log_likelihood()

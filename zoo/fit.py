@@ -367,7 +367,17 @@ class Fit:
         posterior = {str(name): values.to_numpy() for name, values in self.posterior.items()}
         y = self.factory.validate(self.data)
         train = self.population_data if self.conditioned else None
-        values = self.factory.pointwise_log_likelihood(self.factory.prepare(self.data, train), y, posterior)
+        try:
+            values = self.factory.pointwise_log_likelihood(
+                self.factory.prepare(self.data, train), y, posterior
+            )
+        except ValueError as error:
+            if self.conditioned and "'residual'" in str(error):
+                raise ValueError(
+                    f"task {self.conditioned[0]!r} came by `condition` with inputs that the fit has not, so its rows "
+                    "have no log likelihood given the posterior. Fit all tasks together."
+                ) from None
+            raise
         sizes = self.posterior.sizes
         coords = {
             "chain": self.posterior["chain"],

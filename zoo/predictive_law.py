@@ -48,6 +48,8 @@ _MOST_NODES = 2001
 _NEWTON, _HALVINGS = 12, 60
 # A step of Newton's rule this small, in units of the smallest standard deviation, leaves the square of it.
 _CLOSE = 1e-5
+# Share of a row's noise variance that the row's own response must leave: below it the difference is rounding.
+_LEAST_LEFT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +235,11 @@ def leave_one_out(fit: Fit) -> np.ndarray | None:
     which is the precision of y given the others, as in Rasmussen & Williams (2006), eq (5.12).
 
     On the scale of the model, as ``fit.compute_log_likelihood``.
+
+    Raises
+    ------
+    ValueError
+        Where :math:`1 - v / \sigma^2` is lost to rounding. Importance sampling would be far off there.
     """
     if fit.method not in fit.factory.closed_leave_one_out or not has_normal_noise(fit):
         return None
@@ -245,8 +252,13 @@ def leave_one_out(fit: Fit) -> np.ndarray | None:
     y = fit.factory.validate_quietly(fit.data)
     variance = np.broadcast_to(_noise(fit, rows, _own_draws(fit))[0] ** 2, y.shape)
     left = 1.0 - law.sd[0] ** 2 / variance
-    if np.any(left <= 0.0):
-        return None
+    if np.any(left < _LEAST_LEFT):
+        row = int(np.argmin(left))
+        raise ValueError(
+            f"leave-one-out has no digits in row {row}: the noise of the fit ({np.sqrt(variance[row]):.3g}) is so "
+            "small that the response of a row alone says what its function is. Give a larger noise, or hold rows out with "
+            "data.folds."
+        )
     return np.asarray(
         0.5 * (np.log(left / (2.0 * np.pi * variance)) - (y - law.mean[0]) ** 2 / (variance * left))
     )

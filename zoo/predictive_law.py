@@ -256,8 +256,8 @@ def leave_one_out(fit: Fit) -> np.ndarray | None:
         row = int(np.argmin(left))
         raise ValueError(
             f"leave-one-out has no digits in row {row}: the noise of the fit ({np.sqrt(variance[row]):.3g}) is so "
-            "small that the response of a row alone says what its function is. Give a larger noise, or hold rows out with "
-            "data.folds."
+            "small that the response of a row alone says what its function is. Give a larger noise, or hold "
+            "rows out with data.folds."
         )
     return np.asarray(
         0.5 * (np.log(left / (2.0 * np.pi * variance)) - (y - law.mean[0]) ** 2 / (variance * left))

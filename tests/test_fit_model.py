@@ -396,3 +396,20 @@ def test_a_copy_of_the_built_model_reads_posteriors_too():
         agrees(
             fit, pm.sample_posterior_predictive(fit.posterior, model=model, random_seed=4, progressbar=False)
         )
+
+
+@pytest.mark.parametrize("method", ["hsgp", "inducing"])
+def test_functions_in_other_variables_than_the_models_are_refused(method):
+    factory = zoo.VaryingCoefficientGP(n_inducing=15)
+    fit = factory.fit(PLACES, method, draws=100, chains=2, random_seed=1, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(ValueError, match=r"posterior does not hold '_values'.*fit\.model"):
+            pm.sample_posterior_predictive(fit.idata, model=factory.build(PLACES), progressbar=False)
+        model = fit.factory.build(PLACES)
+        if (
+            method == "hsgp"
+        ):  # at inducing points the built model has residuals of the fitted rows, which nobody keeps
+            agrees(
+                fit, pm.sample_posterior_predictive(fit.idata, model=model, random_seed=1, progressbar=False)
+            )

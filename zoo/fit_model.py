@@ -38,7 +38,14 @@ _ROWS = ("X", "row", "task_index", "t")
 
 
 class FactoryModel(pm.Model):
-    """The model that ``factory.build`` returns: a ``pm.Model`` that reads posteriors without auxiliary variables."""
+    """The model that ``factory.build`` returns: a ``pm.Model`` that reads posteriors without auxiliary variables.
+
+    ``innovations`` names auxiliary variables of single rows, whose law given a posterior is that of the prior.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.innovations: set[str] = set()
 
     @property
     def basic_RVs(self) -> list[Any]:
@@ -50,6 +57,31 @@ class FactoryModel(pm.Model):
         """
         named = [v for v in self.deterministics if not v.name.startswith("_")]
         return [*super().basic_RVs, *named]
+
+    def compile_fn(self, outs: Any, *, inputs: Any = None, **kwargs: Any) -> Any:
+        """See :meth:`pymc.Model.compile_fn`.
+
+        Raises
+        ------
+        ValueError
+            A function of draws from a posterior needs an auxiliary variable that these do not hold, as where the fit
+            holds its functions in other variables than this model: PyMC would draw it from the prior.
+        """
+        named = {*self.free_RVs, *self.deterministics}
+        held = [variable for variable in inputs or () if variable in named]
+        if held:
+            reached = set(ancestors(outs if isinstance(outs, list | tuple) else [outs], blockers=held))
+            hidden = [
+                v.name
+                for v in self.free_RVs
+                if v in reached and v not in held and v.name[0] == "_" and v.name not in self.innovations
+            ]
+            if hidden:
+                raise ValueError(
+                    f"the posterior does not hold {hidden[0]!r}, nor what the model makes of it, so it would be drawn "
+                    "from the prior. Use fit.model, or fit.factory.build(data), the model that was fitted."
+                )
+        return super().compile_fn(outs, inputs=inputs, **kwargs)
 
     def point_logps(self, point: Any = None, round_vals: int = 2, **kwargs: Any) -> dict[str, Any]:
         """Log density of each random variable at a point; see :meth:`pymc.Model.point_logps`."""
@@ -63,6 +95,7 @@ class FactoryModel(pm.Model):
         """See :meth:`pymc.Model.copy`; the copy reads posteriors as this model does."""
         new = super().copy(*args, **kwargs)
         new.__class__ = FactoryModel
+        new.innovations = set(self.innovations)
         return new
 
     def _as_plain(self) -> pm.Model:

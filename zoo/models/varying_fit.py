@@ -337,6 +337,9 @@ def from_inducing(factory: VaryingCoefficientGP, rows: VaryingRows, priors: dict
         return f
     lost = pt.sqrt(pt.maximum(kernel(X, diag=True) - pt.sum(pt.square(V), axis=0), 0.0))
     if rows.known is None:
+        # A row to predict has one of its own, whatever the posterior: PyMC may draw it.
+        innovations: set[str] = getattr(pm.modelcontext(None), "innovations", set())
+        innovations.add("_residual")
         return f + lost * pm.Normal("_residual", dims="obs")
     return f + lost * pm.Normal.dist(0.0, 1.0, size=rows.n_rows)
 

@@ -26,6 +26,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 
 from zoo.data import MultiTaskData
+from zoo.predictive import hidden_variables
 
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
@@ -70,11 +71,12 @@ class FactoryModel(pm.Model):
         named = {*self.free_RVs, *self.deterministics}
         held = [variable for variable in inputs or () if variable in named]
         if held:
-            reached = set(ancestors(outs if isinstance(outs, list | tuple) else [outs], blockers=held))
             hidden = [
                 v.name
-                for v in self.free_RVs
-                if v in reached and v not in held and v.name[0] == "_" and v.name not in self.innovations
+                for v in hidden_variables(
+                    self, list(outs) if isinstance(outs, list | tuple) else [outs], held
+                )
+                if v.name[0] == "_" and v.name not in self.innovations
             ]
             if hidden:
                 raise ValueError(
@@ -162,7 +164,7 @@ def model_of_fit(fit: Fit) -> FitModel:
     train = fit.population_data if fit.conditioned else None
     rows = factory.prepare(fit.data, train)
     model, _ = factory.assemble(rows, y)
-    if factory.integrates_functions or _hidden(model, [model["y"]], held):
+    if factory.integrates_functions or hidden_variables(model, [model["y"]], _held(model, held)):
         # y given the variables of the posterior is another law than y given these and the responses: predictions
         # are made by the model of new rows, as `predict` makes them.
         rows = _at_known_rows(fit)
@@ -224,11 +226,9 @@ def _at_known_rows(fit: Fit) -> MultiTaskData:
 # ---------------------------------------------------------------- cutting a model at the posterior's variables
 
 
-def _hidden(model: pm.Model, outputs: list[Any], held: xr.Dataset) -> list[Any]:
-    """Free variables on which the outputs depend, given those that the posterior holds."""
-    blockers = [model[name] for name in map(str, held.data_vars) if name in model.named_vars]
-    reached = set(ancestors(outputs, blockers=blockers))
-    return [v for v in model.free_RVs if v in reached and v not in blockers]
+def _held(model: pm.Model, posterior: xr.Dataset) -> list[Any]:
+    """Variables of the model that the posterior holds."""
+    return [model[name] for name in map(str, posterior.data_vars) if name in model.named_vars]
 
 
 def _cut(
@@ -239,7 +239,6 @@ def _cut(
     held: xr.Dataset,
 ) -> FitModel:
     """The old model with the posterior's variables as its free ones, and y as it follows from them."""
-    names = [name for name in map(str, held.data_vars) if name in old.named_vars]
     scaled = fit.data.transform is not None
     coords = {d: list(range(held.sizes[d])) if _counts(old, d, held) else c for d, c in old.coords.items()}
     with FitModel(coords=coords, model=None, standardized=scaled) as new:
@@ -254,12 +253,12 @@ def _cut(
             replaced[variable] = pm.Data(
                 variable.name, variable.get_value(), dims=old.named_vars_to_dims.get(variable.name)
             )
-        for name in _in_order(factory, old, names):
-            replaced[old[name]] = _free(factory, old, name, held, replaced, rows)
+        for variable in _in_order(factory, old, _held(old, held)):
+            replaced[variable] = _free(factory, old, variable, held, replaced, rows)
         # What is left are innovations of rows to predict: their law is that of the model.
         observed = old["y"]
         value = old.rvs_to_values[observed]
-        for variable in _hidden(old, [observed], held):
+        for variable in hidden_variables(old, [observed], _held(old, held)):
             if variable.name.startswith("_"):
                 raise ValueError(
                     f"y needs {variable.name!r}, which the posterior does not hold. Take the leading underscore from "
@@ -278,28 +277,26 @@ def _copy(variable: Any, replaced: dict[Any, Any]) -> Any:
     return memo[variable]
 
 
-def _in_order(factory: ModelFactory, old: pm.Model, names: list[str]) -> list[str]:
+def _in_order(factory: ModelFactory, old: pm.Model, held: list[Any]) -> list[Any]:
     """The variables, each behind those that its law depends on."""
-    first = [name for name in factory.prior_order if name in names]
-    rest = [v.name for v in [*old.free_RVs, *old.deterministics] if v.name in names and v.name not in first]
-    free = {v.name for v in old.free_RVs}
-    return [n for n in rest if n in free] + first + [n for n in rest if n not in free]
+    order = factory.prior_order
+    free = [v for v in old.free_RVs if v in held and v.name not in order]
+    first = sorted((v for v in held if v.name in order), key=lambda v: order.index(v.name))
+    return free + first + [v for v in old.deterministics if v in held and v.name not in order]
 
 
 def _free(
     factory: ModelFactory,
     old: pm.Model,
-    name: str,
+    variable: Any,
     held: xr.Dataset,
     replaced: dict[Any, Any],
     rows: MultiTaskData,
 ) -> Any:
     """One variable of the posterior in the new model."""
-    names = [other for other in map(str, held.data_vars) if other in old.named_vars]
-    variable, dims = old[name], old.named_vars_to_dims.get(name)
-    others = [old[other] for other in names if other != name]
-    reached = set(ancestors([variable], blockers=others))
-    hidden = [v for v in old.free_RVs if v in reached and v is not variable and v not in others]
+    name, dims = variable.name, old.named_vars_to_dims.get(variable.name)
+    others = [v for v in _held(old, held) if v is not variable]
+    hidden = [v for v in hidden_variables(old, [variable], others) if v is not variable]
     model = pm.modelcontext(None)
     # A dim that is merely counted may have become longer than the model says, as the columns of a binary matrix.
     longer = any(_counts(old, d, held) for d in dims or ())
@@ -355,13 +352,12 @@ def _opaque(
 
 def _follows_longer(old: pm.Model, variable: Any, held: xr.Dataset) -> bool:
     """Whether a deterministic is made of a variable of the posterior that has become longer."""
-    names = [name for name in map(str, held.data_vars) if name in old.named_vars]
     above = set(ancestors([variable]))
     return variable in old.deterministics and any(
         _counts(old, d, held)
-        for name in names
-        if old[name] in above
-        for d in old.named_vars_to_dims.get(name) or ()
+        for other in _held(old, held)
+        if other in above
+        for d in old.named_vars_to_dims.get(other.name) or ()
     )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "PointwiseLogLikelihood",
     "at_draws",
     "depends_on",
+    "hidden_variables",
     "joint_draws",
     "normal_summary",
     "pointwise_log_likelihood",
@@ -215,15 +216,21 @@ def _compile(
     return function, list(inputs)
 
 
+def hidden_variables(model: pm.Model, outputs: list[Any], held: list[Any]) -> list[Any]:
+    """Free variables on which the outputs depend, given the variables that are held."""
+    reached = set(ancestors(outputs, blockers=held))
+    return [v for v in model.free_RVs if v in reached and v not in held]
+
+
 def _at_draws(model: pm.Model, outputs: list[Any], available: list[str]) -> tuple[list[Any], dict[str, Any]]:
     """Outputs as functions of the posterior's variables, and these inputs by name."""
     drawn = [model[name] for name in available if name in model.named_vars]
     # The graph is cut where it first meets a variable that the posterior holds.
     reached = set(ancestors(outputs, blockers=drawn))
-    hidden = [v.name for v in model.free_RVs if v in reached and v not in drawn]
+    hidden = hidden_variables(model, outputs, drawn)
     if hidden:
         raise ValueError(
-            f"prediction needs {hidden[0]!r}, which the posterior does not hold. "
+            f"prediction needs {hidden[0].name!r}, which the posterior does not hold. "
             "Take the leading underscore from its name, pass it on through a pm.Deterministic, "
             "or, for a new task, return it from the hook `new_task`."
         )

@@ -268,6 +268,13 @@ def _own_draws(fit: Fit) -> dict[str, np.ndarray]:
     return {str(name): values.to_numpy() for name, values in fit.posterior.items()}
 
 
+def _parameters_of(fit: Fit, rows: MultiTaskData, law: NormalMixture) -> dict[str, np.ndarray]:
+    """Parameters of the likelihood beside each part of a law of f: of one part, those of the first draw."""
+    own = _own_draws(fit)
+    parameters = fit._parameters(rows, own, _size(own))
+    return {name: v[:1] for name, v in parameters.items()} if len(law.mean) == 1 else parameters
+
+
 def _size(posterior: dict[str, np.ndarray]) -> int:
     return int(np.prod(next(iter(posterior.values())).shape[:2]))
 
@@ -292,10 +299,7 @@ def summaries(
         result["probability"] = fit._class_probability(rows, posterior, f, y).mean(axis=0)
     else:
         result = law.summary(ci_prob)
-        own = _own_draws(fit)
-        parameters = fit._parameters(rows, own, _size(own))
-        if len(law.mean) == 1:
-            parameters = {name: values[:1] for name, values in parameters.items()}
+        parameters = _parameters_of(fit, rows, law)
         result["probability"] = expectation(
             lambda f: observation.probability(f, **parameters), law.mean, law.sd
         ).mean(axis=0)
@@ -334,7 +338,6 @@ def _mean_at(fit: Fit, rows: MultiTaskData, law: NormalMixture) -> np.ndarray:
     if type(observation).mean is Likelihood.mean:
         mean = law.mean[0]
     else:
-        own = _own_draws(fit)
-        parameters = {name: v[:1] for name, v in fit._parameters(rows, own, _size(own)).items()}
+        parameters = _parameters_of(fit, rows, law)
         mean = expectation(lambda f: observation.mean(f, **parameters), law.mean, law.sd)[0]
     return mean if transform is None else np.asarray(transform.restore_y(mean))

@@ -41,6 +41,7 @@ _MAX_MARGIN = (
     f"{_KERNELS}::test_max_margin[hinge, more tasks than features]",
     f"{_KERNELS}::test_max_margin[hinge, more features than tasks]",
 )
+_COLLAPSED = ("tests/test_collapsed_covariance.py",)
 _ONE_COEFFICIENT = ("tests/test_max_margin.py::test_one_coefficient_against_quadrature",)
 _NIW = (
     f"{_KERNELS}::test_against_joint_draws[population]",
@@ -162,11 +163,45 @@ MUTANTS: tuple[Mutant, ...] = (
         _MAX_MARGIN,
     ),
     Mutant(
-        "swap_without_jacobian",
-        "the Kronecker swap forgets the Jacobian of the tasks' covariance",
-        "zoo/inference/group_moves.py",
-        "linear = n_tasks * nu_task - n_features * nu_feature",
-        "linear = n_tasks * (nu_task + n_tasks + 1) - n_features * nu_feature",
+        "collapsed_scale_without_jacobian",
+        "the scales with the other covariance integrated out forget the Jacobian",
+        "zoo/inference/collapsed_covariance.py",
+        "linear = -(nu + n_other + 1.0 - nu_other) + (n + 1.0)",
+        "linear = -(nu + n_other + 1.0 - nu_other)",
+        _COLLAPSED,
+    ),
+    Mutant(
+        "collapsed_power",
+        "the integral over the other covariance has the power of its prior, without the coefficients' share",
+        "zoo/inference/collapsed_covariance.py",
+        "power = nu_other + n\n",
+        "power = nu_other\n",
+        _COLLAPSED,
+    ),
+    Mutant(
+        "collapsed_inverse_not_updated",
+        "later directions see the inverse of the covariance as it was before the first move",
+        "zoo/inference/collapsed_covariance.py",
+        "inverse[r, t] -= left * Np[t] + right * Nw[t]",
+        "inverse[r, t] -= 0.0 * (left * Np[t] + right * Nw[t])",
+        _COLLAPSED,
+    ),
+    Mutant(
+        "collapsed_directions_of_the_covariance",
+        "the directions are eigenvectors of the covariance, which the moves change",
+        "zoo/inference/collapsed_covariance.py",
+        "basis = np.ascontiguousarray(np.linalg.eigh(gram)[1])",
+        "basis = np.ascontiguousarray(np.linalg.eigh(precision)[1])",
+        _COLLAPSED,
+    ),
+    Mutant(
+        "collapsed_order_swapped",
+        "the feature covariance moves with that of tasks integrated out, which is not drawn anew after it",
+        "zoo/inference/matrix_normal.py",
+        "    if group_moves and learn_feature:\n        _draw_rows(rng, S, r, H, P, O)\n",
+        "    if both:\n"
+        "        collapsed_moves(rng, H.T @ H, O, nu_feature, nu_task, n_tasks, n_features)\n"
+        "    if group_moves and learn_feature:\n        _draw_rows(rng, S, r, H, P, O)\n",
         _MAX_MARGIN,
     ),
     Mutant(

@@ -13,7 +13,7 @@ For an invertible ``E``, :math:`(H, R) \to (E H, E R E')` with :math:`R = P^{-1}
 ``H`` given ``R`` unchanged, and so does :math:`(H, \Omega) \to (H F', F \Omega F')` with :math:`\Omega = O^{-1}`.
 Drawing the group element from [likelihood at the moved H] x [inverse-Wishart density at the moved covariance]
 x [Jacobian of the move on the covariance] x [Haar measure] therefore keeps the posterior (Liu & Sabatti 2000,
-Biometrika 87:353). Three families have closed or one-dimensional draws: shears, scales and the Kronecker swap.
+Biometrika 87:353). Two families have closed or one-dimensional draws: shears and scales.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 
-__all__ = ["MOST_STEPS", "feature_moves", "kronecker_swap", "slice_log_scale", "task_moves"]
+__all__ = ["MOST_STEPS", "feature_moves", "slice_log_scale", "task_moves"]
 
 # Of a slice: no law that float64 can hold is wider in steps, or narrower in halvings.
 MOST_STEPS = 2000
@@ -249,20 +249,3 @@ def feature_moves(rng, S, r, H, O, nu):
             H[t, d] = moved
             for k in range(n_features):  # S is symmetric: its row d lies together in memory
                 residual[t, k] -= S[t, d, k] * step
-
-
-@njit(cache=True, nogil=True)
-def kronecker_swap(rng, P, O, nu_task, nu_feature, scale):
-    r"""Move scale between the covariances, :math:`(\Omega, R) \to (c\,\Omega, R / c)`, in place.
-
-    The prior of ``H`` and the likelihood do not change; the two inverse-Wisharts and the Jacobians give
-    :math:`\log c = s` the log density
-    :math:`(T \nu_R - D \nu_\Omega) s / 2 - e^{-s} \operatorname{tr}(O) / 2 - e^{s} \operatorname{tr}(\Psi P) / 2`.
-    """
-    n_tasks, n_features = P.shape[0], O.shape[0]
-    linear = n_tasks * nu_task - n_features * nu_feature
-    trace = np.trace(P) if scale.shape[0] == 0 else np.sum(scale * P)
-    # With s = 2 s' the density is of the scales' form.
-    c = np.exp(2.0 * slice_log_scale(rng, linear, np.trace(O), trace, 0.0, 0.0))
-    P *= c
-    O /= c

@@ -20,9 +20,10 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.chains import copies, put_back
+from zoo.inference.collapsed_covariance import collapsed_moves
 from zoo.inference.compiled import njit
 from zoo.inference.draws import wishart
-from zoo.inference.group_moves import feature_moves, kronecker_swap, task_moves
+from zoo.inference.group_moves import feature_moves, task_moves
 from zoo.inference.marginal_moves import marginal_moves
 
 __all__ = ["CovariancePrior", "MatrixNormalKernel", "Rows"]
@@ -166,26 +167,62 @@ def _sweep(
     rng, work, H, P, O,
     nu_task, nu_feature, scale, scale_chol, scale_inverse, learn_task, learn_feature, group_moves,
 ):  # fmt: skip
-    """One scan over coefficients and covariances given the weights; all arrays change in place."""
+    """One scan over coefficients and covariances given the weights; all arrays change in place.
+
+    What is conditioned on what, S and r given throughout:
+
+    1. H given P and O, task by task; then (H, O) along features given P, and (H, P) along tasks
+       given O.
+    2. Where both covariances are learned, the smaller one moves given H alone, the other one
+       integrated out. The larger one is drawn right after it or, where it is O that is integrated
+       out, P moves after its own draw and O is drawn next. Nothing looks at the covariance that was
+       integrated out before it is drawn anew.
+    3. P given H and O, and O given H and P.
+    4. H and O once more on the new covariances, the cheapest cure of what is left.
+    """
     n_tasks, n_features = H.shape
     S, r = work.S, work.r
+    both = group_moves and learn_task and learn_feature
     _draw_rows(rng, S, r, H, P, O)
     if group_moves and learn_feature:
         feature_moves(rng, S, r, H, O, nu_feature)
     if group_moves and learn_task:
         task_moves(rng, work.noise, S, r, H, P, nu_task, scale, scale_chol, scale_inverse)
+    if both and n_features <= n_tasks:
+        gram = H.T @ H if scale.shape[0] == 0 else H.T @ (scale_inverse @ H)
+        collapsed_moves(rng, gram, O, nu_feature, nu_task, n_tasks, n_features)
     # li2014 eq (8).
     if learn_task:
         prior = np.eye(n_tasks) if scale.shape[0] == 0 else scale
         P[:] = wishart(rng, nu_task + n_features, prior + H @ O @ H.T)
+    if both and n_features > n_tasks:
+        _collapsed_task_moves(rng, H, P, nu_task, nu_feature, scale_chol)
     if learn_feature:
-        O[:] = wishart(rng, nu_feature + n_tasks, np.eye(n_features) + H.T @ P @ H)
-    if group_moves and learn_task and learn_feature:
-        kronecker_swap(rng, P, O, nu_task, nu_feature, scale)
+        _draw_feature_precision(rng, H, P, O, nu_feature)
     if group_moves and learn_feature:
-        # The cheapest cure of what is left: coefficients and feature covariance once more on the new covariances.
         _draw_rows(rng, S, r, H, P, O)
         feature_moves(rng, S, r, H, O, nu_feature)
+        _draw_feature_precision(rng, H, P, O, nu_feature)
+
+
+@njit(cache=True, nogil=True)
+def _draw_feature_precision(rng, H, P, O, nu_feature):
+    n_tasks, n_features = H.shape
+    O[:] = wishart(rng, nu_feature + n_tasks, np.eye(n_features) + H.T @ P @ H)
+
+
+@njit(cache=True, nogil=True)
+def _collapsed_task_moves(rng, H, P, nu_task, nu_feature, scale_chol):
+    """Moves of the task covariance, on tasks that its scale matrix whitens."""
+    n_tasks, n_features = H.shape
+    if scale_chol.shape[0] == 0:
+        collapsed_moves(rng, H @ H.T, P, nu_task, nu_feature, n_features, n_tasks)
+        return
+    back = np.linalg.inv(scale_chol)
+    white = back @ H
+    turned = scale_chol.T @ P @ scale_chol
+    collapsed_moves(rng, white @ white.T, turned, nu_task, nu_feature, n_features, n_tasks)
+    P[:] = back.T @ turned @ back
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,6 +51,7 @@ class Method(NamedTuple):
     One that ``estimates`` draws given estimates of other variables, or from a normal law at a mode.
     ``checkpoints`` says that it hands ``run.checkpoint`` to :func:`~zoo.inference.chains.run_chains` or
     :func:`~zoo.inference.nuts.sample_nuts`, which write as they sample. ``weights`` says that it takes weights of rows.
+    Draws that are ``independent`` have no chains that must converge; all others are diagnosed after the fit.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Method(NamedTuple):
     estimates: bool = False
     checkpoints: bool = False
     weights: bool = False
+    independent: bool = False
 
     @property
     def exact(self) -> bool:
@@ -590,6 +592,13 @@ class ModelFactory:
         Fit
             After Ctrl-C with the draws so far: it warns, and ``posterior.attrs``, ``print(fit)`` and the report say so.
 
+        Warns
+        -----
+        ConvergenceWarning
+            An entry of the posterior has R-hat above 1.01, or a bulk or tail ESS below 100 a chain; or transitions
+            diverged; or the draws are too few to tell. :meth:`zoo.Fit.diagnostics` has the numbers of all entries, and
+            the attributes of ``sample_stats`` the worst ones.
+
         Raises
         ------
         InsufficientMemoryError
@@ -631,6 +640,10 @@ class ModelFactory:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
         prepared = self.prepare(data)
         self._require_memory(prepared, y, name, run, "thin" in options)
+        has_chains = not any(m.point or m.independent for m in self._methods() if m.name == name)
+        data_look = self._look_at_data(prepared, y) if has_chains else ""
+        if progress and data_look:
+            print(data_look)
         with (
             self._checkpointed(checkpoint, data, name, run, method_options) as run,
             breakdown_explained(f"method {name!r}", prepared),
@@ -644,7 +657,21 @@ class ModelFactory:
         mark_if_interrupted(idata, run.draws, run.chains, fit.is_point)
         for part in made:
             fit.cache.update(part)
+        if has_chains:
+            from zoo.diagnostics.verdict import judge
+
+            judge(fit, data_look)
         return fit
+
+    def _look_at_data(self, data: MultiTaskData, y: np.ndarray) -> str:
+        """What to say of the data before sampling, of a model with a coefficient for each task and feature."""
+        from zoo.diagnostics.data_look import look_at_data
+
+        said = look_at_data(data, y if self.observation.labels else None)
+        if not said:
+            return ""
+        dims = self.variable_dims(data, y).get("coefficients", ())
+        return said if set(dims) == {"feature", "task"} else ""
 
     def _require_memory(self, data: MultiTaskData, y: np.ndarray, method: str, run: Run, thins: bool) -> None:
         """Raise where the draws that are to be kept would not fit into memory."""

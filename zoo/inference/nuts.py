@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import warnings
 from typing import Any
@@ -112,14 +111,7 @@ def _sample(
             nuts=settings,
             **options,
         )
-    return _reported(tree)
-
-
-def _reported(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
-    """Posterior and statistics of the draws that are kept; a line on divergences."""
-    posterior, stats = _kept(tree)
-    _warn_of_divergences(stats)
-    return posterior, stats
+    return _kept(tree)
 
 
 def _kept(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
@@ -130,14 +122,6 @@ def _kept(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
     # Text and per-divergence columns of the sampler cannot be written to NetCDF.
     text = [name for name in stats.data_vars if stats[name].dtype == object]
     return posterior.drop_vars(hidden), stats.drop_vars(text)
-
-
-def _warn_of_divergences(stats: xr.Dataset) -> None:
-    divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
-    if divergences:
-        logging.getLogger("zoo").warning(
-            "%d divergent transitions after warm-up: pass nuts={'target_accept': 0.95}.", divergences
-        )
 
 
 # -------------------------------------------------------------------- with a checkpoint
@@ -241,7 +225,6 @@ def _joined(results: dict[int, _Draws]) -> _Draws:
         xr.concat([part.assign_coords(chain=[k]) for k, part in enumerate(column)], dim="chain")
         for column in zip(*parts, strict=True)
     )
-    _warn_of_divergences(stats)
     return posterior, stats
 
 

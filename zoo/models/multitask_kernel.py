@@ -407,6 +407,7 @@ class MultiTaskKernelMachine(ModelFactory):
                     "independent draws from the exact posterior given hyper-parameters of maximal evidence",
                     estimates=self._learns_kernel or self.noise == "learned",
                     weights=True,
+                    independent=True,
                 ),
                 Method(
                     "gibbs",
@@ -435,6 +436,7 @@ class MultiTaskKernelMachine(ModelFactory):
                     "approximation: Gaussian at the mode, hyper-parameters of maximal evidence",
                     estimates=True,
                     weights=True,
+                    independent=True,
                 ),
                 Method("map", "the posterior mode by Newton's method", point=True, weights=True),
             ],

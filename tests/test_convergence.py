@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+import joblib
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
@@ -17,11 +18,13 @@ import xarray as xr
 from rich.console import Console
 
 import zoo
+import zoo.factory
 from zoo.diagnostics.convergence import LARGEST_R_HAT, LEAST_ESS, diagnose
 from zoo.diagnostics.data_look import look_at_data
 from zoo.diagnostics.verdict import Verdict, verdict_of, warning_text
 from zoo.factory import Method, ModelFactory
 from zoo.inference.chains import run_chains
+from zoo.inference.draw_store import Store
 from zoo.inference.mixing import mixing
 from zoo.inference.progress import ChainProgress
 from zoo.likelihoods.gaussian import Gaussian
@@ -402,7 +405,7 @@ def test_the_bar_follows_what_is_worst():
     # The chains as the bar sees them, without waiting for its clock.
     from zoo.inference import chains as module
 
-    stores = (module._Store(2, 200), module._Store(2, 200))
+    stores = (Store(2, 200), Store(2, 200))
     seeds = np.random.SeedSequence(1).spawn(2)
     for i in range(2):
         chain = module._Chain(kernel, i, module._Plan(200, 10, 1, 1), seeds[i], None, stores, None)
@@ -532,3 +535,105 @@ def test_jobs_warn_once(tmp_path):
     with pytest.warns(zoo.ConvergenceWarning, match="2 of 3 jobs") as caught:
         outcome = run_jobs(jobs, tmp_path, progress=False)
     assert len(caught) == 1 and len(outcome.results) == 3
+
+
+# ---------------------------------------------------------------- as many draws as it takes
+
+
+@pytest.mark.parametrize("model", [zoo.MaxMargin(loss="epsilon_insensitive"), zoo.NIWLinear()])
+def test_chains_go_on_until_they_have_converged(rows, model, monkeypatch):
+    """The draws are, bit for bit, those of a plain fit of the number that was reached."""
+    monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 40)
+    fit, caught = _fitted(rows, model, method="gibbs", draws="auto", tune=100)
+    assert not caught
+    reached = fit.posterior.sizes["draw"]
+    assert reached in {40 * 2**k for k in range(2, 10)}
+    table = fit.diagnostics()
+    assert table["r_hat"].max() <= LARGEST_R_HAT and table["ess_bulk"].min() >= 400
+    plain, _ = _fitted(rows, model, method="gibbs", draws=reached, tune=100)
+    assert plain.posterior.equals(fit.posterior)
+    assert plain.idata["sample_stats"].equals(fit.idata["sample_stats"])
+    half, _ = _fitted(rows, model, method="gibbs", draws=reached // 2, tune=100)
+    assert not verdict_of(half).converged or half.diagnostics()["ess_bulk"].min() < 400
+
+
+def test_where_the_chains_stop(rows, monkeypatch):
+    model = zoo.NonparametricMaxMargin(loss="epsilon_insensitive")
+    monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 10)
+    options = dict(method="gibbs", draws="auto", tune=5)
+    fit, [warning] = _fitted(rows, model, max_draws=25, thin=2, **options)
+    assert fit.posterior.sizes["draw"] == 25
+    assert "stopped at max_draws=25" in str(warning.message)
+    assert "interrupted" not in fit.idata["posterior"].attrs
+    plain, _ = _fitted(rows, model, method="gibbs", draws=25, tune=5, thin=2)
+    assert plain.posterior.equals(fit.posterior)
+    fit, [warning] = _fitted(rows, model, max_seconds=1e-6, **options)
+    assert fit.posterior.sizes["draw"] == 10
+    assert "longer than max_seconds" in str(warning.message)
+
+    from zoo.memory import InsufficientMemoryError
+
+    def full(self, data, y, method, run, thins, draws=None):
+        if draws is not None:
+            raise InsufficientMemoryError("it is full")
+
+    monkeypatch.setattr(ModelFactory, "_require_memory", full)
+    fit, [warning] = _fitted(rows, model, **options)
+    assert fit.posterior.sizes["draw"] == 10
+    assert "do not fit into memory: it is full" in str(warning.message)
+
+
+def test_the_bar_grows_with_the_rounds(rows, monkeypatch, capsys):
+    monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 10)
+    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    _fitted(rows, model, method="gibbs", draws="auto", tune=5, max_draws=40, chains=2, progress=True)
+    assert "90/90" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_in_a_later_round_says_so(rows, monkeypatch):
+    from zoo.diagnostics.auto_draws import AutoDraws
+
+    asked = []
+    decide = AutoDraws.__call__
+
+    def then_interrupt(self, posterior, done):
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(decide(self, posterior, done))
+        return asked[0]
+
+    monkeypatch.setattr(AutoDraws, "__call__", then_interrupt)
+    monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 10)
+    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    fit, _ = _fitted(rows, model, method="gibbs", draws="auto", tune=5)
+    # The round was finished, so that nothing is short.
+    assert fit.posterior.sizes["draw"] == asked[0] == 20
+
+
+def test_where_chains_cannot_go_on(rows, tmp_path):
+    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    refused = zoo.factory.UnsupportedMethodError
+    with pytest.raises(refused, match=r"'nuts' of MaxMargin.*give a number of draws.*or use method 'gibbs'"):
+        model.fit(rows, "nuts", draws="auto")
+    with pytest.raises(refused, match=r"'exact' of PooledTasks.*no Markov chains"):
+        zoo.PooledTasks().fit(rows, draws="auto")
+    with pytest.raises(refused, match="'em' of NIWLinear"):
+        zoo.NIWLinear().fit(rows, "em", draws="auto")
+    with pytest.raises(refused, match="`checkpoint`"):
+        model.fit(rows, draws="auto", checkpoint=tmp_path / "run.zarr")
+    with pytest.raises(ValueError, match="chains=1 has no R-hat"):
+        model.fit(rows, draws="auto", chains=1)
+    with pytest.raises(ValueError, match="draws: 'many'"):
+        model.fit(rows, draws="many")
+    with pytest.raises(ValueError, match="max_draws is given with draws=1000"):
+        model.fit(rows, max_draws=5)
+    with pytest.raises(ValueError, match="max_seconds"):
+        model.fit(rows, draws="auto", max_seconds=-1.0)
+    with pytest.raises(ValueError, match="max_draws is 3"):
+        model.fit(rows, draws="auto", max_draws=3)
+    with (
+        joblib.parallel_config(backend="loky", n_jobs=2),
+        pytest.raises(ValueError, match="threads of this process"),
+    ):
+        model.fit(rows, draws="auto", random_seed=1, progress=False)

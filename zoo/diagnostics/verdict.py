@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zoo.fit import Fit
 
-__all__ = ["Verdict", "judge", "verdict_of", "verdict_text"]
+__all__ = ["Verdict", "judge", "verdict_of", "verdict_of_diagnosis", "verdict_text"]
 
 _PREFIX = "convergence_"
 # How many times the draws an extrapolation may ask for, before more draws count as no cure.
@@ -129,7 +129,9 @@ def _count(ess: float) -> str:
     return f"{ess:,.0f}" if ess >= 10.0 else f"{ess:.1f}"
 
 
-def _from_diagnosis(found: Diagnosis, divergences: int) -> Verdict:
+def verdict_of_diagnosis(found: Diagnosis, divergences: int = 0) -> Verdict:
+    """The worst of all entries of a diagnosis."""
+
     def worst(values: np.ndarray, sign: float) -> tuple[float, str]:
         if not len(values) or np.isnan(values).all():
             return math.nan, ""
@@ -169,7 +171,7 @@ def _is_stalled(found: Diagnosis) -> bool:
 # -------------------------------------------------------------------- what a fit says
 
 
-def judge(fit: Fit, data_look: str = "") -> None:
+def judge(fit: Fit, data_look: str = "", stopped: str = "") -> None:
     """Diagnose a fit, write the verdict into the attributes of ``sample_stats``, and warn where it
     falls short.
 
@@ -179,16 +181,19 @@ def judge(fit: Fit, data_look: str = "") -> None:
         Of a method that gives Markov chains.
     data_look : str
         What was to be said of the data before: the likely cause.
+    stopped : str
+        Why chains that were to go on until they have converged have not.
     """
     verdict = _computed(fit)
     attrs = {f"{_PREFIX}{name}": value for name, value in verdict._asdict().items()}
     fit.idata["sample_stats"].attrs.update(attrs, **({"data_look": data_look} if data_look else {}))
     if not verdict.converged:
-        warn_of_convergence(warning_text(fit, verdict, data_look))
+        said = warning_text(fit, verdict, data_look)
+        warn_of_convergence(f"{said} {stopped}" if stopped else said)
 
 
 def _computed(fit: Fit) -> Verdict:
-    return _from_diagnosis(diagnosis_of(fit), _divergences(fit.idata))
+    return verdict_of_diagnosis(diagnosis_of(fit), _divergences(fit.idata))
 
 
 def _divergences(idata: xr.DataTree) -> int:

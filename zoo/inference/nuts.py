@@ -28,8 +28,11 @@ def sample_nuts(
     progress: bool,
     nuts: dict[str, Any] | None,
     checkpoint: Checkpoint | None = None,
+    until: None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """Posterior and sample statistics of ``model``, auxiliary variables (leading underscore) left out.
+
+    Its chains cannot go on after their last draw: ``until`` is there for the sake of a common call.
 
     ``nuts`` holds sampler options such as ``target_accept``; also ``nuts_sampler``, another sampler that ``pm.sample``
     knows by name, and ``compile_kwargs`` for it (both are PyMC's own words). Random numbers are seeded, but compiled
@@ -70,6 +73,7 @@ def sample_with_steps(
     nuts: dict[str, Any] | None,
     initvals: dict[Any, Any] | None = None,
     checkpoint: Checkpoint | None = None,
+    until: None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """As :func:`sample_nuts`, with ``steps`` for the variables that they claim and PyMC's own NUTS for the rest.
 

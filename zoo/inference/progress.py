@@ -66,6 +66,10 @@ class ChainProgress:
         self._refresh(health=self._health())
         self._bar.stop()
 
+    def extend(self, sweeps: int) -> None:
+        """Have each chain make as many sweeps in all."""
+        self._bar.update(self._task, total=len(self._done) * sweeps)
+
     def report(self, run: Any, sweeps: int) -> None:
         """Called by a chain after each sweep, from its own thread."""
         self._done[run.number] = sweeps

@@ -413,6 +413,7 @@ class MultiTaskKernelMachine(ModelFactory):
                     "gibbs",
                     "draws from the exact posterior, hyper-parameters too, by collapsed Gibbs sampling",
                     checkpoints=True,
+                    continues=True,
                     weights=True,
                 ),
             ],
@@ -421,6 +422,7 @@ class MultiTaskKernelMachine(ModelFactory):
                     "gibbs",
                     "draws from the exact posterior by augmentation (inverse Gaussian)",
                     checkpoints=True,
+                    continues=True,
                     weights=True,
                 ),
                 Method(

@@ -532,7 +532,7 @@ class VaryingCoefficientGP(ModelFactory):
         self,
         data: MultiTaskData,
         method: str | None = None,
-        draws: int = 1000,
+        draws: int | str = 1000,
         tune: int = 1000,
         chains: int = 4,
         random_seed: Any = None,

@@ -52,9 +52,9 @@ class Method(NamedTuple):
     One that ``estimates`` draws given estimates of other variables, or from a normal law at a mode.
     ``checkpoints`` says that it hands ``run.checkpoint`` to :func:`~zoo.inference.chains.run_chains` or
     :func:`~zoo.inference.nuts.sample_nuts`, which write as they sample. ``weights`` says that it takes weights of rows.
-    Draws that are ``independent`` have no chains that must converge; all others are diagnosed after the fit.
-    ``continues`` says that it hands ``run.until`` to :func:`~zoo.inference.chains.run_chains`, which ``draws="auto"``
-    needs.
+    Draws that are ``independent`` have no chains that must converge; all others are diagnosed after
+    the fit. ``continues`` says that it hands ``run.until`` to
+    :func:`~zoo.inference.chains.run_chains`, which ``draws="auto"`` needs.
     """
 
     name: str
@@ -610,9 +610,9 @@ class ModelFactory:
         Warns
         -----
         ConvergenceWarning
-            An entry of the posterior has R-hat above 1.01, or a bulk or tail ESS below 100 a chain; or transitions
-            diverged; or the draws are too few to tell. :meth:`zoo.Fit.diagnostics` has the numbers of all entries, and
-            the attributes of ``sample_stats`` the worst ones.
+            An entry of the posterior has R-hat above 1.01, or a bulk or tail ESS below 100 a chain; or
+            transitions diverged; or the draws are too few to tell. :meth:`zoo.Fit.diagnostics` has
+            the numbers of all entries, and the attributes of ``sample_stats`` the worst ones.
 
         Raises
         ------

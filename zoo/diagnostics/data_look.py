@@ -99,7 +99,10 @@ def _still_within_tasks(X: np.ndarray, task: np.ndarray, n_tasks: int) -> np.nda
 
 
 def _alike(X: np.ndarray) -> list[tuple[int, int, float]]:
-    """Pairs of features with their correlation, the most alike first. Some rows propose, all rows decide."""
+    """Pairs of features with their correlation, the most alike first.
+
+    Some rows propose, all rows decide.
+    """
     n_rows, n_features = X.shape
     if n_features < 2:
         return []

@@ -260,7 +260,8 @@ def warning_text(fit: Fit, verdict: Verdict, data_look: str = "") -> str:
     parts = []
     if verdict.out_of_bounds:
         parts.append(
-            f"{who} has not converged: {verdict.out_of_bounds:,} of {verdict.entries:,} entries of the posterior have "
+            f"{who} has not converged: {verdict.out_of_bounds:,} of {verdict.entries:,} entries of the posterior "
+            f"{'has' if verdict.out_of_bounds == 1 else 'have'} "
             f"R-hat above {LARGEST_R_HAT} or an effective sample size (ESS) below {LEAST_ESS * verdict.chains} "
             f"({LEAST_ESS} a chain). {_capital(verdict.summary())}."
         )
@@ -278,7 +279,7 @@ def warning_text(fit: Fit, verdict: Verdict, data_look: str = "") -> str:
 
 
 def _cure(verdict: Verdict) -> str:
-    others = "a narrower prior of the scales, or one feature of a pair that says the same left out"
+    others = "a narrower prior of the scales, or leaving out one of two features that say the same"
     if verdict.stalled or verdict.times > _MOST_TIMES:
         reason = (
             "the worst R-hat has not fallen over the second half of the draws"

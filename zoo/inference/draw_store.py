@@ -12,7 +12,8 @@ __all__ = ["Store", "padded"]
 
 
 class Store:
-    """Arrays (chain, draw, ...) made at the first draw, padded with zeros where a later draw is larger.
+    """Arrays (chain, draw, ...) made at the first draw, padded with zeros where a later draw is
+    larger.
 
     Chains in threads share one store.
 
@@ -49,7 +50,8 @@ class Store:
         """
         for name, value in values.items():
             new = np.asarray(value)
-            # A sum is quicker than a look at each entry, which decides only where the sum overflows too.
+            # A sum is quicker than a look at each entry, which decides only where the sum overflows
+            # too.
             if not math.isfinite(new.sum()) and not np.isfinite(new).all():
                 raise FloatingPointError(
                     f"chain {chain} drew a value of {name} that is not finite, at draw {draw}. "

@@ -62,9 +62,10 @@ def trace_rank(
     ----------
     fit : Fit
     var_names : sequence of str, optional
-        Variables of the posterior; covariances are shown by their log determinant. Default: the four entries of the
-        posterior that are worst by R-hat and effective sample size, then the log determinants and what is a scalar
-        already; without a covariance, the first coefficients as well.
+        Variables of the posterior; covariances are shown by their log determinant. Default: the
+        four entries of the posterior that are worst by R-hat and effective sample size, then the
+        log determinants and what is a scalar already; without a covariance, the first coefficients
+        as well.
     figsize : (float, float), optional
 
     Returns

@@ -156,8 +156,11 @@ class TestFitPredictReport:
     def test_report(self, fitted, tmp_path, capsys):
         out = tmp_path / "deep" / "report"
         assert main(["report", str(fitted), "--out", str(out)]) == 0
-        assert "Worst R-hat" in capsys.readouterr().out
-        assert _names(out) == {"summary.csv", *_PICTURES}
+        said = capsys.readouterr().out
+        assert "has not converged" in said and "Worst R-hat" in said
+        assert _names(out) == {"summary.csv", "diagnostics.csv", *_PICTURES}
+        diagnostics = pd.read_csv(out / "diagnostics.csv", index_col="name")
+        assert list(diagnostics.columns) == ["r_hat", "ess_bulk", "ess_tail"]
         summary = pd.read_csv(out / "summary.csv", index_col="name")
         assert "log|task_cov|" in summary.index and "coefficients[x0, 1]" in summary.index
         assert {"mean", "ess_bulk", "r_hat"} <= set(summary.columns)

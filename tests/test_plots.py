@@ -174,9 +174,12 @@ class TestCoefficientForest:
 class TestTraceRank:
     def test_log_determinants_by_chain(self, fit):
         figure = plots.trace_rank(fit)
-        assert len(figure.axes) == 6  # the third is the scale that the covariances share
-        assert figure.axes[0].get_title() == "log|feature_cov|"
-        assert figure.axes[3].get_title() == "ranks of log|task_cov|"
+        # Four entries that converge worst; the third scalar is the scale that the covariances share.
+        assert len(figure.axes) == 14
+        worst = list(fit.diagnostics().index[:4])
+        assert [axes.get_title() for axes in figure.axes[:8:2]] == worst
+        assert figure.axes[8].get_title() == "log|feature_cov|"
+        assert figure.axes[11].get_title() == "ranks of log|task_cov|"
         assert len(figure.axes[0].get_lines()) == 2
         (legend,) = figure.legends
         assert _labels(legend.get_texts()) == ["chain 0", "chain 1"]

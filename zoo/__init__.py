@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from zoo.registry import list_models
     from zoo.selection import Selection, select
     from zoo.storage import load
+    from zoo.warning_types import ConvergenceWarning
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ConvergenceWarning",
     "Fit",
     "IndependentTasks",
     "KernelLocalSmoothing",
@@ -60,6 +62,7 @@ __all__ = [
 
 # Where each public name lives. Imported at first use, so that the command line answers before PyMC is loaded.
 _HOMES = {
+    "ConvergenceWarning": "zoo.warning_types",
     "Fit": "zoo.fit",
     "IndependentTasks": "zoo.models.baselines",
     "KernelLocalSmoothing": "zoo.models.local_smoothing",

@@ -132,7 +132,7 @@ def fit(
 ) -> None:
     """Fit a model to a CSV file."""
     from zoo.files import require_new, staged_file
-    from zoo.report import complete, print_diagnostics, summary_table
+    from zoo.report import complete, print_diagnostics
 
     require_new(out, overwrite, "--out", "pass --overwrite")
     factory = _factory(model, set_ or [])
@@ -148,7 +148,7 @@ def fit(
         complete(result)
         result.idata.attrs[_TASK_ATTRIBUTE] = task
         result.save(temporary, overwrite=True)
-    print_diagnostics(_console(), summary_table(result))
+    print_diagnostics(_console(), result, warned=True)
     typer.echo(f"Written to {out}")
 
 

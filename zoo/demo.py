@@ -119,7 +119,7 @@ def run_demo(
         complete(fit)
         summary = summary_table(fit)
         print_frame(console, _shown(summary), f"Posterior: {_SUMMARY_ROWS} of {len(summary):,} rows")
-        print_diagnostics(console, summary)
+        print_diagnostics(console, fit, warned=True)
         fits = {type(model).__name__: fit}
         yardsticks: tuple[ModelFactory, ...] = (zoo.IndependentTasks(), zoo.PooledTasks())
         for yardstick in yardsticks:

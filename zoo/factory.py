@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -51,6 +52,9 @@ class Method(NamedTuple):
     One that ``estimates`` draws given estimates of other variables, or from a normal law at a mode.
     ``checkpoints`` says that it hands ``run.checkpoint`` to :func:`~zoo.inference.chains.run_chains` or
     :func:`~zoo.inference.nuts.sample_nuts`, which write as they sample. ``weights`` says that it takes weights of rows.
+    Draws that are ``independent`` have no chains that must converge; all others are diagnosed after
+    the fit. ``continues`` says that it hands ``run.until`` to
+    :func:`~zoo.inference.chains.run_chains`, which ``draws="auto"`` needs.
     """
 
     name: str
@@ -60,6 +64,8 @@ class Method(NamedTuple):
     estimates: bool = False
     checkpoints: bool = False
     weights: bool = False
+    independent: bool = False
+    continues: bool = False
 
     @property
     def exact(self) -> bool:
@@ -76,6 +82,7 @@ class Run(NamedTuple):
     random_seed: Any
     progress: bool
     checkpoint: Checkpoint | None = None
+    until: Callable[[dict[str, np.ndarray], int], int | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -552,12 +559,15 @@ class ModelFactory:
         self,
         data: MultiTaskData,
         method: str | None = None,
-        draws: int = 1000,
+        draws: int | str = 1000,
         tune: int = 1000,
         chains: int = 4,
         random_seed: Any = None,
         progress: bool = True,
         checkpoint: Any = None,
+        *,
+        max_draws: int | None = None,
+        max_seconds: float | None = None,
         **method_options: Any,
     ) -> Fit:
         """Infer the posterior.
@@ -568,7 +578,10 @@ class ModelFactory:
         method : str, optional
             One of ``factory.methods``; default ``factory.default_method(data)``.
         draws, tune, chains : int
-            Kept draws and warm-up of each chain, number of chains.
+            Kept draws and warm-up of each chain, number of chains. With ``draws="auto"`` the chains
+            of a Gibbs sampler go on, in rounds that double, until ConvergenceWarning has nothing
+            to say and every bulk ESS is 400 at least. The draws are, bit for bit, those that the
+            same seed gives for the number that was reached.
         random_seed : int, numpy.random.SeedSequence or Generator, or one int per chain, optional
             Same seed, same draws (specialised engines: bit for bit, whatever the number of cores). A generator is
             drawn from, so that a second call with it gives other draws.
@@ -582,6 +595,10 @@ class ModelFactory:
             ``cores``, ``threads``, ``progress`` and where the chains run may change from call to call; a call that
             differs in anything else is refused. When the run is finished, the same call reads it. Ctrl-C gives the
             draws so far and leaves a checkpoint that goes on. Methods without Markov chains need none and refuse it.
+        max_draws, max_seconds : int, float, optional
+            Where ``draws="auto"`` stops: draws of each chain (default 20,000), and seconds of
+            sampling. A round that would take longer, or that would not fit into memory, is not
+            begun.
         **method_options
             Options of the method, for instance ``cores``; an unknown one raises with the list.
 
@@ -589,6 +606,13 @@ class ModelFactory:
         -------
         Fit
             After Ctrl-C with the draws so far: it warns, and ``posterior.attrs``, ``print(fit)`` and the report say so.
+
+        Warns
+        -----
+        ConvergenceWarning
+            An entry of the posterior has R-hat above 1.01, or a bulk or tail ESS below 100 a chain; or
+            transitions diverged; or the draws are too few to tell. :meth:`zoo.Fit.diagnostics` has
+            the numbers of all entries, and the attributes of ``sample_stats`` the worst ones.
 
         Raises
         ------
@@ -603,7 +627,13 @@ class ModelFactory:
         """
         self._require_call(data, method)
         name = self._engine(method, data)
-        for argument, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
+        auto = None
+        if isinstance(draws, str) or max_draws is not None or max_seconds is not None:
+            from zoo.diagnostics.auto_draws import AutoDraws
+
+            auto = AutoDraws(self, name, draws, chains, max_draws, max_seconds, checkpoint)
+        first: Any = draws if auto is None else auto.asked
+        for argument, value, least in (("draws", first, 1), ("tune", tune, 0), ("chains", chains, 1)):
             whole_number(value, argument, least)
         if checkpoint is not None and not any(m.checkpoints for m in self._methods() if m.name == name):
             raise UnsupportedMethodError(
@@ -617,7 +647,7 @@ class ModelFactory:
             one_of(option, options, f"the options of method {name!r}")
         y = self.validate(data)
         seed = random_number_source(random_seed, int(chains))
-        run = Run(int(draws), int(tune), int(chains), seed, progress)
+        run = Run(int(first), int(tune), int(chains), seed, progress)
         if self.shares_tasks and data.task_names == ("all",) and data.task_column is None:
             warnings.warn(
                 f"the data have one task, because task was not named, and {type(self).__name__} learns what tasks have "
@@ -631,6 +661,13 @@ class ModelFactory:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
         prepared = self.prepare(data)
         self._require_memory(prepared, y, name, run, "thin" in options)
+        if auto is not None:
+            more = partial(self._require_memory, prepared, y, name, run, "thin" in options)
+            run = run._replace(until=auto.begin(self.variable_dims(prepared, y), more))
+        has_chains = not any(m.point or m.independent for m in self._methods() if m.name == name)
+        data_look = self._look_at_data(prepared, y) if has_chains else ""
+        if progress and data_look:
+            print(data_look)
         with (
             self._checkpointed(checkpoint, data, name, run, method_options) as run,
             breakdown_explained(f"method {name!r}", prepared),
@@ -641,13 +678,36 @@ class ModelFactory:
                 require_finite(posterior)
         idata = to_datatree(self, data, prepared, y, posterior, stats, name, seed)
         fit = Fit(factory=self, data=data, idata=idata, method=name)
-        mark_if_interrupted(idata, run.draws, run.chains, fit.is_point)
+        mark_if_interrupted(idata, run.draws if auto is None else auto.asked, run.chains, fit.is_point)
         for part in made:
             fit.cache.update(part)
+        if has_chains:
+            from zoo.diagnostics.verdict import judge
+
+            judge(fit, data_look, "" if auto is None else auto.reason)
         return fit
 
-    def _require_memory(self, data: MultiTaskData, y: np.ndarray, method: str, run: Run, thins: bool) -> None:
-        """Raise where the draws that are to be kept would not fit into memory."""
+    def _look_at_data(self, data: MultiTaskData, y: np.ndarray) -> str:
+        """What to say of the data before sampling, of a model with a coefficient for each task and feature."""
+        from zoo.diagnostics.data_look import look_at_data
+
+        said = look_at_data(data, y if self.observation.labels else None)
+        if not said:
+            return ""
+        dims = self.variable_dims(data, y).get("coefficients", ())
+        return said if set(dims) == {"feature", "task"} else ""
+
+    def _require_memory(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        method: str,
+        run: Run,
+        thins: bool,
+        draws: int | None = None,
+    ) -> None:
+        """Raise where the draws that are kept, ``run.draws`` or as many as given, would not fit into memory."""
+        run = run if draws is None else run._replace(draws=draws)
         if any(m.point for m in self._methods() if m.name == method):
             return
         coords = self.coords(data)

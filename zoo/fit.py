@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from zoo.seeds import generator
 from zoo.storage import save
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pymc as pm
 
     from zoo.factory import ModelFactory
@@ -136,11 +138,46 @@ class Fit:
         return to_pymc(self, X, task, t, new_task, random_seed)
 
     def __repr__(self) -> str:
-        sizes, short = self.idata["posterior"].sizes, shortfall(self.idata)
-        return (
-            f"Fit({self.factory!r}, method={self.method!r}, {sizes['chain']} chains x {sizes['draw']} draws, "
-            f"{self.data.n_tasks} tasks{', ' if short else ''}{short})"
-        )
+        from zoo.diagnostics.verdict import short_verdict
+
+        sizes = self.idata["posterior"].sizes
+        said = [
+            f"Fit({self.factory!r}, method={self.method!r}, {sizes['chain']} chains x {sizes['draw']} draws",
+            f"{self.data.n_tasks} tasks",
+            shortfall(self.idata),
+            short_verdict(self),
+        ]
+        return f"{', '.join(part for part in said if part)})"
+
+    # ---------------------------------------------------------------- convergence
+
+    def diagnostics(self, var_names: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """R-hat and effective sample sizes of every entry of the posterior, the worst first.
+
+        Entries that are the same at all draws are left out, and so is one half of each symmetric
+        matrix. Of a variable whose columns have no order, as Z of
+        :class:`zoo.NonparametricMaxMargin`, the entries of ``Z Z'`` are shown.
+
+        Parameters
+        ----------
+        var_names : str or sequence of str, optional
+            Variables to show; default: all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by ``variable[coordinates]``: ``r_hat`` (NaN with one chain), ``ess_bulk`` and
+            ``ess_tail``, all after Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian
+            Analysis 16(2).
+
+        Raises
+        ------
+        ValueError
+            The fit is one estimate, or has fewer than four draws a chain; or a name is unknown.
+        """
+        from zoo.diagnostics.convergence import diagnostics_table
+
+        return diagnostics_table(self, var_names)
 
     # ---------------------------------------------------------------- prediction
 

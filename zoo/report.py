@@ -33,8 +33,6 @@ __all__ = [
 # A larger variable (the task covariance of School has 19,321 entries) stands in the table by its scalars alone.
 _LARGEST_VARIABLE = 5_000
 _DPI = 150
-_WORST_RHAT = 1.05
-_SMALLEST_ESS = 100
 
 
 # -------------------------------------------------------------------- writing
@@ -102,31 +100,14 @@ def _estimates_table(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"estimate": rows}).rename_axis("name")
 
 
-def print_diagnostics(console: Console, summary: pd.DataFrame) -> None:
-    """Worst R-hat and smallest effective sample size of a summary, and whether they will do."""
-    if "r_hat" not in summary:
-        console.print("An estimate, with no draws: R-hat and ESS do not apply.")
-        return
-    rhat, ess = float(summary["r_hat"].max()), float(summary["ess_bulk"].min())
-    if not np.isfinite(ess):
-        console.print("R-hat and ESS are not defined for so few draws: take more.")
-        return
-    if not np.isfinite(rhat):
-        console.print(f"Smallest bulk ESS {ess:.0f}; R-hat needs two chains.")
-        return
-    poor = int(((summary["r_hat"] > _WORST_RHAT) | (summary["ess_bulk"] < _SMALLEST_ESS)).sum())
-    verdict = (
-        f" {poor} of {len(summary):,} rows have R-hat above {_WORST_RHAT} or ESS below {_SMALLEST_ESS}: "
-        "take more draws before relying on them."
-        if poor
-        else ""
-    )
-    console.print(
-        f"Worst R-hat {rhat:.3f} ({summary['r_hat'].idxmax()}); "
-        f"smallest bulk ESS {ess:.0f} ({summary['ess_bulk'].idxmin()}).{verdict}",
-        markup=False,
-        soft_wrap=True,
-    )
+def print_diagnostics(console: Console, fit: Fit, warned: bool = False) -> None:
+    """Worst R-hat and smallest effective sample size of all entries of a posterior, and whether they will do.
+
+    ``warned`` leaves out what the fit has just said in its warning: what to do.
+    """
+    from zoo.diagnostics.verdict import verdict_text
+
+    console.print(verdict_text(fit, brief=warned), markup=False, soft_wrap=True)
 
 
 def print_frame(console: Console, frame: pd.DataFrame, title: str, digits: int = 3) -> None:
@@ -153,12 +134,18 @@ def _plain(value: Any, digits: int) -> Text:
 
 
 def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[str]:
-    """Write ``summary.csv`` and the pictures that this posterior has into a folder; return the file names."""
+    """Write ``summary.csv``, ``diagnostics.csv`` and the pictures that this posterior has into a folder.
+
+    Returns the file names.
+    """
     from zoo import plots
+    from zoo.diagnostics.convergence import has_chains
 
     with staged_folder(out) as folder:
         summary = summary_table(fit)
         write_csv(summary, folder / "summary.csv")
+        if has_chains(fit):
+            write_csv(fit.diagnostics(), folder / "diagnostics.csv")
         if "task_cov" in fit.posterior:
             save_figure(plots.task_correlation, folder / "task_correlation.png", fit)
         if "coefficients" in fit.posterior and not fit.is_point:
@@ -173,5 +160,5 @@ def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[
     console.print(f"{fit!r}", markup=False, soft_wrap=True)
     if short := shortfall(fit.idata):
         console.print(f"The fit was {short}.", markup=False, soft_wrap=True)
-    print_diagnostics(console, summary)
+    print_diagnostics(console, fit)
     return written

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from zoo.checks import whole_number
 from zoo.files import staged_file
+from zoo.warning_types import collected, warn_of_convergence
 
 __all__ = ["Job", "Outcome", "run_jobs"]
 
@@ -101,18 +102,27 @@ def run_jobs(
     results = {job.name: stored for job in jobs if (stored := _stored(job, place)) is not None}
     missing = [job for job in jobs if job.name not in results]
     failures: dict[str, str] = {}
+    not_converged: dict[str, str] = {}
     with _bar(title, len(jobs), len(results), console, progress) as bar:
-        for name, numbers, failure in _finished(missing, place, n_jobs):
+        for name, numbers, failure, messages in _finished(missing, place, n_jobs):
+            if messages:
+                not_converged[name] = messages[0]
             if failure is None:
                 results[name] = numbers
             else:
                 failures[name] = failure
             bar.advance(bar.task_ids[0])
+    if not_converged:
+        first, message = next(iter(not_converged.items()))
+        warn_of_convergence(
+            f"{len(not_converged)} of {len(missing)} jobs made fits that have not converged: "
+            f"{', '.join(not_converged)}. In {first}: {message}"
+        )
     return Outcome({name: results[name] for name in names if name in results}, failures)
 
 
 def _finished(jobs: list[Job], folder: Path, n_jobs: int) -> Any:
-    """Name, numbers and traceback of each job, as they end."""
+    """Name, numbers, traceback, and words on convergence of each job, as they end."""
     if not jobs:
         return iter(())
     with joblib.parallel_config("loky" if n_jobs > 1 else "sequential"):
@@ -120,17 +130,18 @@ def _finished(jobs: list[Job], folder: Path, n_jobs: int) -> Any:
         return parallel(joblib.delayed(_run)(job, folder) for job in jobs)
 
 
-def _run(job: Job, folder: Path) -> tuple[str, dict[str, Any], str | None]:
+def _run(job: Job, folder: Path) -> tuple[str, dict[str, Any], str | None, list[str]]:
+    messages: list[str] = []
     try:
-        with threadpool_limits(1):
+        with threadpool_limits(1), collected() as messages:
             numbers = dict(job.run(**job.settings))
         # Here and not in the parent: a parent that is killed loses no finished job.
         with staged_file(_path(job, folder)) as temporary:
             content = {"job": job.name, "settings": dict(job.settings), "numbers": numbers}
             temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     except Exception:
-        return job.name, {}, traceback.format_exc()
-    return job.name, numbers, None
+        return job.name, {}, traceback.format_exc(), messages
+    return job.name, numbers, None, messages
 
 
 def _path(job: Job, folder: Path) -> Path:

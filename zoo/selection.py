@@ -24,6 +24,7 @@ from zoo.diagnostics import compare
 from zoo.factory import ModelFactory
 from zoo.fit import Fit
 from zoo.seeds import sequence
+from zoo.warning_types import collected, warn_of_convergence
 
 __all__ = ["Selection", "select"]
 
@@ -85,6 +86,7 @@ class _FoldResult(NamedTuple):
     scores: list[float]
     details: list[dict[str, float]]
     warned: list[tuple[str, type[Warning], str, int]]
+    not_converged: list[str]
 
 
 def select(
@@ -327,7 +329,20 @@ def _run(
     finally:
         for text, category, filename, line in dict.fromkeys(w for result in results for w in result.warned):
             warnings.warn_explicit(text, category, filename, line)
+        _warn_once(
+            [said for result in results for said in result.not_converged], len(results) * len(plan.points)
+        )
     return results
+
+
+def _warn_once(messages: list[str], n_fits: int) -> None:
+    """One warning for all fits that have not converged."""
+    if messages:
+        warn_of_convergence(
+            f"{len(messages)} of {n_fits} fits of the cross-validation have not converged. Their scores are rougher "
+            "for it, and the model that they choose deserves more draws and chains. The first of them, in "
+            f"{messages[0]}"
+        )
 
 
 def _bar(fits: int) -> Progress:
@@ -359,13 +374,20 @@ def _run_fold(
     fit: Fit | None = None
     # In another process nobody would see the warnings; in this one they take their usual way, and catching them
     # would not be safe among threads.
-    with warnings.catch_warnings(record=True) if os.getpid() != parent else nullcontext([]) as caught:
+    not_converged: list[str] = []
+    with (
+        warnings.catch_warnings(record=True) if os.getpid() != parent else nullcontext([]) as caught,
+        collected() as messages,
+    ):
         if os.getpid() != parent:
             warnings.simplefilter("default")
         for point, shown, method, warm in zip(plan.points, plan.shown, plan.methods, plan.warm, strict=True):
             try:
                 settings = {**plan.settings, "start": fit} if warm else plan.settings
                 fit = point.fit(train, method=method, random_seed=fit_seed, progress=False, **settings)
+                where = f"fold {number} at {shown or 'the only grid point'}"
+                not_converged += [f"{where}: {message}" for message in messages]
+                messages.clear()
                 if shortfall(fit.idata):
                     # Samplers keep what they have on Ctrl-C, but the score of a cut fit compares with no other.
                     raise KeyboardInterrupt(f"fold {number} was interrupted at grid point {shown}")
@@ -383,4 +405,4 @@ def _run_fold(
             if advance is not None:
                 advance(1)
     warned = [(str(w.message), w.category, w.filename, w.lineno) for w in caught or []]
-    return _FoldResult(scores, details, list(dict.fromkeys(warned)))
+    return _FoldResult(scores, details, list(dict.fromkeys(warned)), not_converged)

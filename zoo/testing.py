@@ -35,6 +35,7 @@ from zoo.kernels import (
 from zoo.likelihoods.base import Likelihood
 from zoo.storage import load
 from zoo.testing_observations import ObservationTests
+from zoo.warning_types import collected
 
 __all__ = ["FactoryTestCase", "KernelTestCase"]
 
@@ -93,7 +94,7 @@ class FactoryTestCase(ObservationTests):
         """Two draws of two chains; of NUTS by PyMC's sampler, not compiled."""
         factory, data = factory or self.make_factory(), self.make_data()
         by_nuts = (method or factory.default_method(data)) == "nuts"
-        with _quickly(by_nuts) as options:
+        with _quickly(by_nuts) as options, collected():  # so few draws have not converged
             return factory.fit(
                 data, method, draws=2, tune=3, chains=2, random_seed=seed, progress=False, **options
             )

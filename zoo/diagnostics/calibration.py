@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats.base import array_stats
 
 from zoo.checks import whole_number
 from zoo.data import MultiTaskData
@@ -431,6 +430,8 @@ def _one_after_another(posterior: xr.Dataset) -> xr.Dataset:
 
 def _effective_size(values: np.ndarray) -> float:
     """Of the mean, of draws (chain, draw); at most their number, which ranks cannot exceed."""
+    from arviz_stats.base import array_stats
+
     if values.size < 8 or np.ptp(values) == 0.0:
         return float(values.size)
     return float(min(values.size, array_stats.ess(values, chain_axis=0, draw_axis=1, method="mean")))

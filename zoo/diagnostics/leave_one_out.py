@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-import arviz as az
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
@@ -52,6 +51,8 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
         Where the tree has no log likelihood, or several and ``var_name`` does not choose; where the fit has no
         draws, or a single one.
     """
+    import arviz as az  # here: every fit imports this package, and ArviZ takes seconds
+
     if getattr(data, "is_point", False):
         raise ValueError(
             f"the fit by method {data.method!r} is an estimate: leave-one-out needs draws. Fit by another method."
@@ -96,6 +97,8 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
 
 def _closed(fit: Fit, density: np.ndarray, options: dict[str, Any]) -> Any:
     """The estimate from log densities (N,) of each row given the others: all draws have the same."""
+    import arviz as az
+
     tree = fit.idata if "log_likelihood" in fit.idata.children else fit.compute_log_likelihood()
     values = _log_likelihood(tree, "y")
     constant = values.copy(data=np.broadcast_to(density, values.shape).copy())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -17,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from zoo.inference.chain_record import ChainRecord, Saved
 from zoo.inference.checkpoint import Checkpoint
+from zoo.inference.draw_store import Store, padded
 from zoo.inference.progress import ChainProgress
 
 __all__ = ["Kernel", "copies", "largest_rectangle", "put_back", "run_chains", "seed_sequence"]
@@ -82,64 +82,6 @@ def put_back(state: dict[str, Any], snapshot: dict[str, np.ndarray], names: Iter
         old[...] = new
 
 
-class _Store:
-    """Arrays (chain, draw, ...) made at the first draw, padded with zeros where a later draw is larger.
-
-    Chains in threads share one store.
-    """
-
-    def __init__(self, chains: int, draws: int):
-        self._shape = (chains, draws)
-        self._lock = threading.Lock()
-        self.arrays: dict[str, np.ndarray] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
-
-    def put(self, values: dict[str, Any], row: int, draw: int, chain: int) -> None:
-        for name, value in values.items():
-            new = np.asarray(value)
-            # A sum is quicker than a look at each entry, which decides only where the sum overflows too.
-            if not math.isfinite(new.sum()) and not np.isfinite(new).all():
-                raise FloatingPointError(
-                    f"chain {chain} drew a value of {name} that is not finite, at draw {draw}. "
-                    "Check the data for extreme scales: data.standardize() helps."
-                )
-            with self._lock:
-                array = self.arrays.get(name)
-                if array is None:
-                    array = np.zeros((*self._shape, *new.shape), dtype=np.result_type(new, np.int8))
-                    self.arrays[name] = array
-                if array.shape[2:] == new.shape:
-                    array[row, draw] = new
-                    continue
-                self.arrays[name] = array = _padded(array, (*self._shape, *new.shape))
-                place: tuple[Any, ...] = (row, draw, *(slice(n) for n in new.shape))
-                array[place] = new
-
-    def put_block(self, values: dict[str, np.ndarray], row: int, first: int) -> None:
-        """Put draws (n, ...) of one chain, that were stored before."""
-        for name, block in values.items():
-            shape = (*self._shape, *block.shape[1:])
-            with self._lock:
-                array = self.arrays.get(name)
-                array = np.zeros(shape, block.dtype) if array is None else _padded(array, shape)
-                self.arrays[name] = array
-                place: tuple[Any, ...] = (
-                    row, slice(first, first + len(block)), *(slice(n) for n in block.shape[1:])
-                )  # fmt: skip
-                array[place] = block
-
-
-def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The array with zeros behind its entries, at least of this shape."""
-    extra = [(0, max(0, n - m)) for n, m in zip(shape, array.shape, strict=True)]
-    return np.pad(array, extra) if any(after for _, after in extra) else array
-
-
 class _Chain:
     """One chain and what it has drawn so far."""
 
@@ -150,7 +92,7 @@ class _Chain:
         plan: _Plan,
         seed: np.random.SeedSequence,
         start: dict[str, np.ndarray] | None,
-        stores: tuple[_Store, _Store] | None,
+        stores: tuple[Store, Store] | None,
         record: ChainRecord | None,
     ):
         self.kernel = kernel
@@ -161,9 +103,10 @@ class _Chain:
         self.record = record
         self.done = 0
         self._sweeps = 0
+        self._position: tuple[np.random.Generator, dict[str, Any]] | None = None
         # In threads a row of what all chains share; in another process a store of its own.
         self.row = 0 if stores is None else number
-        self._posterior, self._stats = stores or (_Store(1, plan.draws), _Store(1, plan.draws))
+        self._posterior, self._stats = stores or (Store(1, plan.draws), Store(1, plan.draws))
 
     @property
     def posterior(self) -> dict[str, np.ndarray]:
@@ -193,7 +136,9 @@ class _Chain:
             report(self, self._sweeps)
         if self._sweeps == total or (stop is not None and stop.is_set()):
             return self
-        rng, state = self._start(saved)
+        rng, state = self._position or self._start(saved)
+        if stop is not None:  # in threads, where a chain may be told to go on
+            self._position = rng, state
         parent = os.getppid()
         for i in range(self._sweeps, total):
             if stop is not None and stop.is_set():
@@ -227,6 +172,10 @@ class _Chain:
         elif self.start is not None:
             self.kernel.set_values(state, self.start)
         return rng, state
+
+    def go_on(self, draws: int) -> None:
+        """Have as many draws be made in all, by the next :meth:`run`."""
+        self.plan = self.plan._replace(draws=draws)
 
     def take_up(self) -> Saved | None:
         """Read what the record holds of this chain: its draws go into the store."""
@@ -276,6 +225,7 @@ def run_chains(
     starts: list[dict[str, np.ndarray]] | None = None,
     progress: bool = True,
     checkpoint: Checkpoint | None = None,
+    until: Callable[[dict[str, np.ndarray], int], int | None] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Draw from the kernel's posterior.
 
@@ -302,6 +252,10 @@ def run_chains(
     checkpoint : Checkpoint, optional
         Where each chain writes its draws and its state as it goes, and goes on from. When it writes has no influence
         on the draws.
+    until : callable, optional
+        Called with the posterior and the number of draws a chain when all are made. It returns how many there shall be
+        in all, and the chains go on from where they are; or None. The draws are, bit for bit, those of a run of that
+        many. Not with a checkpoint, nor where the chains run in other processes.
 
     Returns
     -------
@@ -325,7 +279,7 @@ def run_chains(
     available = cores or joblib.cpu_count()
     n_jobs = min(available, chains)
     plan = _Plan(draws, tune, thin, max(1, available // n_jobs) if threads is None else threads)
-    stores = (_Store(chains, draws), _Store(chains, draws)) if shared else None
+    stores = (Store(chains, draws), Store(chains, draws)) if shared else None
     runs = [
         _Chain(
             kernel, i, plan, s, starts[i % len(starts)] if starts else None, stores,
@@ -333,11 +287,15 @@ def run_chains(
         )
         for i, s in enumerate(seed.spawn(chains))
     ]  # fmt: skip
+    if until is not None and (stores is None or checkpoint is not None):
+        raise ValueError(
+            "chains can go on only in the threads of this process and without a checkpoint. Give a number of draws."
+        )
     bar = ChainProgress(chains, draws * thin + tune, tune) if progress else None
     with bar or nullcontext(), threadpool_limits(1):
         try:
-            if shared:
-                _in_threads(runs, backend.effective_n_jobs(n_jobs), None if bar is None else bar.report)
+            if stores is not None:
+                _in_rounds(runs, stores, backend.effective_n_jobs(n_jobs), bar, until)
             else:
                 parallel = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
                 runs = parallel(joblib.delayed(_Chain.run)(chain, None, None) for chain in runs)
@@ -355,6 +313,27 @@ def seed_sequence(random_seed: Any, entropy: int | None = None) -> np.random.See
     if isinstance(random_seed, np.random.SeedSequence):
         return random_seed
     return np.random.SeedSequence(entropy if random_seed is None else random_seed)
+
+
+def _in_rounds(
+    runs: list[_Chain],
+    stores: tuple[Store, Store],
+    n_jobs: int,
+    bar: ChainProgress | None,
+    until: Callable[[dict[str, np.ndarray], int], int | None] | None,
+) -> None:
+    """Run all chains, and again for as long as ``until`` asks for more draws."""
+    while True:
+        _in_threads(runs, n_jobs, None if bar is None else bar.report)
+        draws = None if until is None else until(stores[0].arrays, runs[0].done)
+        if draws is None:
+            return
+        for store in stores:
+            store.grow(draws)
+        for chain in runs:
+            chain.go_on(draws)
+        if bar is not None:
+            bar.extend(draws * runs[0].plan.thin + runs[0].plan.tune)
 
 
 def _over(jobs: list[Future]) -> bool:
@@ -378,7 +357,7 @@ def _in_threads(runs: list[_Chain], n_jobs: int, report: Callable[[_Chain, int],
 
 
 def _collect(
-    runs: list[_Chain], stores: tuple[_Store, _Store] | None
+    runs: list[_Chain], stores: tuple[Store, Store] | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """All chains as arrays; after an interrupt, the rectangle of chains x draws that keeps most draws."""
     numbers, n_draws = largest_rectangle([run.done for run in runs])
@@ -393,7 +372,7 @@ def _collect(
         stacked = {}
         for name in parts[0]:
             largest = tuple(max(sizes) for sizes in zip(*(part[name].shape for part in parts), strict=True))
-            stacked[name] = np.stack([_padded(part[name], largest)[:n_draws] for part in parts])
+            stacked[name] = np.stack([padded(part[name], largest)[:n_draws] for part in parts])
         return stacked
 
     return stack("posterior"), stack("stats")

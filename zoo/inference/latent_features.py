@@ -9,7 +9,7 @@ without truncation. Moves of features have no place: Q has no free scale and no 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class LatentFeatureKernel(MatrixNormalKernel):
     least_columns : int
         Columns of a stored Z at least; there are more where the posterior has more.
     """
+
+    # Variables whose columns change places: the progress bar does not follow them.
+    unordered: ClassVar[tuple[str, ...]] = ("Z",)
 
     alpha: float | None = None
     alpha_prior: tuple[float, float] = (2.0, 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import warnings
 from typing import Any
@@ -29,8 +28,11 @@ def sample_nuts(
     progress: bool,
     nuts: dict[str, Any] | None,
     checkpoint: Checkpoint | None = None,
+    until: None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """Posterior and sample statistics of ``model``, auxiliary variables (leading underscore) left out.
+
+    Its chains cannot go on after their last draw: ``until`` is there for the sake of a common call.
 
     ``nuts`` holds sampler options such as ``target_accept``; also ``nuts_sampler``, another sampler that ``pm.sample``
     knows by name, and ``compile_kwargs`` for it (both are PyMC's own words). Random numbers are seeded, but compiled
@@ -71,6 +73,7 @@ def sample_with_steps(
     nuts: dict[str, Any] | None,
     initvals: dict[Any, Any] | None = None,
     checkpoint: Checkpoint | None = None,
+    until: None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """As :func:`sample_nuts`, with ``steps`` for the variables that they claim and PyMC's own NUTS for the rest.
 
@@ -112,14 +115,7 @@ def _sample(
             nuts=settings,
             **options,
         )
-    return _reported(tree)
-
-
-def _reported(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
-    """Posterior and statistics of the draws that are kept; a line on divergences."""
-    posterior, stats = _kept(tree)
-    _warn_of_divergences(stats)
-    return posterior, stats
+    return _kept(tree)
 
 
 def _kept(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
@@ -130,14 +126,6 @@ def _kept(tree: xr.DataTree) -> tuple[xr.Dataset, xr.Dataset]:
     # Text and per-divergence columns of the sampler cannot be written to NetCDF.
     text = [name for name in stats.data_vars if stats[name].dtype == object]
     return posterior.drop_vars(hidden), stats.drop_vars(text)
-
-
-def _warn_of_divergences(stats: xr.Dataset) -> None:
-    divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
-    if divergences:
-        logging.getLogger("zoo").warning(
-            "%d divergent transitions after warm-up: pass nuts={'target_accept': 0.95}.", divergences
-        )
 
 
 # -------------------------------------------------------------------- with a checkpoint
@@ -241,7 +229,6 @@ def _joined(results: dict[int, _Draws]) -> _Draws:
         xr.concat([part.assign_coords(chain=[k]) for k, part in enumerate(column)], dim="chain")
         for column in zip(*parts, strict=True)
     )
-    _warn_of_divergences(stats)
     return posterior, stats
 
 

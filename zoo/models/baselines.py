@@ -73,6 +73,7 @@ class _Regression(ModelFactory):
                 "exact",
                 "independent draws from the exact posterior (conjugate, given a grid for one scale)",
                 weights=True,
+                independent=True,
             )
             if self.response == "normal"
             else Method(
@@ -80,6 +81,7 @@ class _Regression(ModelFactory):
                 "approximation: Gaussian at the mode, prior scale by its evidence",
                 estimates=True,
                 weights=True,
+                independent=True,
             )
         )
         return [best, *super()._methods()]

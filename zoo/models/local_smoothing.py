@@ -325,6 +325,7 @@ class KernelLocalSmoothing(ModelFactory):
             "independent draws of the coefficients at each place, given noise, in closed form",
             estimates=True,
             weights=True,
+            independent=True,
         )
         return [point, exact, *super()._methods()]
 

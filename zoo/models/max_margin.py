@@ -149,6 +149,7 @@ class MaxMargin(MaxMarginBase):
                 "gibbs",
                 "draws from the exact posterior by a compiled Gibbs sampler with group moves",
                 checkpoints=True,
+                continues=True,
                 weights=True,
             ),
             *super()._methods(),

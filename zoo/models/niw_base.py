@@ -244,6 +244,7 @@ class NIWBase(ModelFactory):
                 "gibbs",
                 "draws from the exact posterior by a compiled Gibbs sampler",
                 checkpoints=True,
+                continues=True,
                 weights=True,
             ),
             Method(

@@ -168,6 +168,7 @@ class NonparametricMaxMargin(MaxMarginBase):
                 "gibbs",
                 "draws from the exact posterior by a compiled Gibbs sampler, without truncation",
                 checkpoints=True,
+                continues=True,
                 weights=True,
             ),
             nuts,

@@ -506,7 +506,9 @@ class VaryingCoefficientGP(ModelFactory):
                 Method("hsgp", "approximation: a basis of sines; draws from its exact posterior by NUTS",
                 approximates=True),
             ]  # fmt: skip
-        return [*(m._replace(weights=True) for m in found if basis or m.name != "hsgp"), *nuts]
+        given = [m for m in found if basis or m.name != "hsgp"]
+        by_nuts = "hsgp" if self.response != "normal" else ""
+        return [*(m._replace(weights=True, independent=m.name != by_nuts) for m in given), *nuts]
 
     def _engine(self, method: str | None, data: MultiTaskData) -> str:
         name = super()._engine(method, data)
@@ -530,7 +532,7 @@ class VaryingCoefficientGP(ModelFactory):
         self,
         data: MultiTaskData,
         method: str | None = None,
-        draws: int = 1000,
+        draws: int | str = 1000,
         tune: int = 1000,
         chains: int = 4,
         random_seed: Any = None,

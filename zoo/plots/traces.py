@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from zoo.diagnostics.convergence import diagnosis_of, has_chains
 from zoo.diagnostics.scalars import scalar_summaries
 from zoo.plots.figures import figure_of, panel
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from zoo.fit import Fit
 
 __all__ = ["objective_trace", "trace_rank"]
+
+# Entries of the posterior that stand before the scalars.
+_WORST = 4
 
 
 def objective_trace(fit: Fit, ax: Axes | None = None) -> Figure:
@@ -58,8 +62,10 @@ def trace_rank(
     ----------
     fit : Fit
     var_names : sequence of str, optional
-        Variables of the posterior; covariances are shown by their log determinant. Default: the log determinants
-        and what is a scalar already; without a covariance, the first coefficients as well.
+        Variables of the posterior; covariances are shown by their log determinant. Default: the
+        four entries of the posterior that are worst by R-hat and effective sample size, then the
+        log determinants and what is a scalar already; without a covariance, the first coefficients
+        as well.
     figsize : (float, float), optional
 
     Returns
@@ -69,7 +75,11 @@ def trace_rank(
     import matplotlib.pyplot as plt
 
     scalars = scalar_summaries(fit.posterior, var_names)
-    names = [str(name) for name in scalars.data_vars]
+    shown = {str(name): scalars[name].to_numpy() for name in scalars.data_vars}
+    if var_names is None:
+        worst = _worst(fit)
+        shown = {**worst, **{name: values for name, values in shown.items() if name not in worst}}
+    names = list(shown)
     figure, panels = plt.subplots(
         len(names),
         2,
@@ -79,7 +89,7 @@ def trace_rank(
         width_ratios=[1.6, 1.0],
     )
     for name, (left, right) in zip(names, panels, strict=True):
-        values = scalars[name].to_numpy()
+        values = shown[name]
         _trace(left, values)
         left.set_title(name, fontsize=10)
         _ranks(right, values)
@@ -95,6 +105,14 @@ def trace_rank(
         frameon=False,
     )
     return figure
+
+
+def _worst(fit: Fit) -> dict[str, np.ndarray]:
+    """Draws (chain, draw) of the entries that converge worst, by their names with coordinates."""
+    if not has_chains(fit):
+        return {}
+    found = diagnosis_of(fit)
+    return {found.name(i): found.values(i) for i in found.worst_first()[:_WORST]}
 
 
 def _trace(axes: Axes, values: np.ndarray) -> None:

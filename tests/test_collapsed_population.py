@@ -14,6 +14,7 @@ from zoo.inference import collapsed_population as moves
 from zoo.inference import collapsed_regression as regression
 from zoo.inference.loose_directions import steady_features
 from zoo.inference.loose_space import invert, residuals
+from zoo.inference.population_steps import LANES
 
 
 class _Small:
@@ -111,9 +112,7 @@ def test_the_density_of_scales_and_shears_is_the_dense_one(D, m):
     space = s["loose"]
     invert(s["tasks"], s["inverse_noise"], small.precision, space.inverse)
     residuals(s["tasks"], s["inverse_noise"], s["W"], small.theta, space.residual)
-    weights = np.concatenate([[small.pi], np.ones(small.known)])
-    psi = np.eye(m) + (small.theta * weights) @ small.theta.T
-    linear = -(small.nu + small.known + 1.0 + space.residual.shape[0] * 8)
+    linear, psi = moves._law_of_scales(small.theta, small.nu, small.pi, space.residual.shape[0] * LANES)
     start = small.joint(R)
     for p in range(m):
         for q in range(m):

@@ -228,6 +228,14 @@ def _move(rng, space, precision, psi, p, q, linear):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _law_of_scales(theta, nu, pi, lanes):
+    r"""Factor of s in equation (6), with T for all lanes, since an empty one takes 1 back; and :math:`\Psi`."""
+    m, known = theta.shape[0], theta.shape[1] - 1
+    psi = theta @ theta.T + (pi - 1.0) * np.outer(theta[:, 0], theta[:, 0]) + np.eye(m)
+    return -(nu + known + 1.0 + lanes), psi
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tasks, reflections, tries):
     """All steps above, changing ``mu`` and ``P``; ``C`` and the loose coefficients in ``W`` are stale afterwards."""
     D, (m, k) = len(mu), (space.residual.shape[1], space.regressors.shape[1])
@@ -243,8 +251,7 @@ def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tas
         for i in range(1, k):
             space.regressors[t, i] = W[t // LANES, i - 1, t % LANES]
     residuals(tasks, inverse_noise, W, theta, space.residual)
-    psi = theta @ theta.T + (pi - 1.0) * np.outer(theta[:, 0], theta[:, 0]) + np.eye(m)
-    linear = -(nu + known + 1.0 + space.residual.shape[0] * LANES)  # an empty lane takes 1 back
+    linear, psi = _law_of_scales(theta, nu, pi, space.residual.shape[0] * LANES)
     invert(tasks, inverse_noise, precision, space.inverse)
     start = rng.integers(0, m)
     for i in range(min(m, _MOST_AXES)):

@@ -274,14 +274,12 @@ MUTANTS: tuple[Mutant, ...] = (
         _LOOSE,
     ),
     Mutant(
-        "loose_coefficients_stale",
-        "the noise is drawn given the coefficients of before the collapsed moves",
-        "zoo/inference/population_steps.py",
-        "    _draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise)\n"
-        "    _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task)\n",
-        "    _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task)\n"
-        "    _draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise)\n",
-        _LOOSE,
+        "loose_residual_of_old_regression",
+        "the regression is drawn from the residual at its old value as if that were 0",
+        "zoo/inference/collapsed_regression.py",
+        "    theta[:, :k] = 0.0\n",
+        "    theta[:, :k] *= 1.0\n",
+        (f"{_KERNELS}::test_against_joint_draws[population, loose]",),
     ),
     Mutant(
         "loose_prior_without_regression",

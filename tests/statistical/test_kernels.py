@@ -33,7 +33,7 @@ def rows(
     if constant:
         X[:, 0] = 1.0
     if groups:
-        X[:, 1] = np.where(task % 2 == 0, -1.0, 1.0)
+        X[:, 1] = task % 2  # 0 and 1, so that reflections are oblique
     y = rng.standard_normal(len(task))
     return zoo.MultiTaskData.from_arrays(X, np.where(y > 0, 1.0, -1.0) if labels else y, task)
 

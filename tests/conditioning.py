@@ -14,7 +14,7 @@ import numpy as np
 import pymc as pm
 
 from zoo.distributions import InverseWishart, MatrixNormal
-from zoo.inference import em_conditional, em_parts, matrix_normal, normal_inverse_wishart
+from zoo.inference import em_conditional, em_parts, matrix_normal, population_steps
 from zoo.inference.basis_regression import Gram, gaussian_evidence
 from zoo.inference.draws import wishart
 from zoo.inference.function_conditional import FunctionConditional
@@ -26,7 +26,7 @@ __all__ = ["CONDITIONS", "UPDATES", "spectrum"]
 
 CONDITIONS = (1e0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e12, 1e14)
 _D, _NU = 5, 9.0
-_LANES = normal_inverse_wishart._LANES
+_LANES = population_steps.LANES
 
 
 def spectrum(condition: float, size: int = _D, seed: int = 0) -> np.ndarray:
@@ -108,7 +108,7 @@ def niw_population(condition: float, which: int = 2) -> float:
     for t in range(T):
         lanes[t // _LANES, :, t % _LANES] = W[t]
     mu, P, C = np.zeros(_D), np.zeros((_D, _D)), np.zeros((_D, _D))
-    normal_inverse_wishart._draw_population(np.random.default_rng(5), lanes, T, mu, P, C, _NU, pi)
+    population_steps.draw_population(np.random.default_rng(5), lanes, T, mu, P, C, _NU, pi)
     rows, n = _exact(W), mp.mpf(T)
     mean = mp.matrix([mp.fsum(rows[:, i]) / n for i in range(_D)])
     scatter = mp.eye(_D) + rows.T * rows - n * mean * mean.T + (mp.mpf(pi) * n / (pi + n)) * mean * mean.T
@@ -129,7 +129,7 @@ def niw_coefficients(condition: float) -> float:
     u = np.repeat(np.random.default_rng(6).standard_normal(_D)[:, None], _LANES, axis=1)
     precision, linear = _exact(A[:, :, 0]), _column(u[:, 0])
     out, z = np.empty((_D, _LANES)), np.random.default_rng(7).standard_normal((_D, _LANES))
-    normal_inverse_wishart._draw_block(np.random.default_rng(7), A, u, out)
+    population_steps._draw_block(np.random.default_rng(7), A, u, out)
     L = mp.cholesky(precision)
     return _apart(out[:, 0], mp.inverse(L.T) * (mp.inverse(L) * linear + _column(z[:, 0])))
 

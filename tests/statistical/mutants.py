@@ -47,6 +47,12 @@ _NIW = (
     f"{_KERNELS}::test_against_joint_draws[population]",
     f"{_KERNELS}::test_against_joint_draws[population, group moves, noise by task]",
 )
+_LOOSE_UNIT = ("tests/test_collapsed_population.py",)
+_LOOSE = (
+    f"{_KERNELS}::test_against_joint_draws[population, loose]",
+    f"{_KERNELS}::test_against_joint_draws[population, one loose, noise by task]",
+    f"{_KERNELS}::test_against_joint_draws[population, groups]",
+)
 _EM = ("tests/test_em.py",)
 _BUFFET = ("tests/test_buffet.py",)
 _TREES = (
@@ -248,7 +254,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise_shape",
         "shape of the noise's inverse-gamma law with n for n / 2",
-        "zoo/inference/normal_inverse_wishart.py",
+        "zoo/inference/population_steps.py",
         "shape += 0.5 * tasks.size[t]",
         "shape += tasks.size[t]",
         _NIW,
@@ -256,7 +262,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise_shape_off_by_two",
         "shape of the noise's inverse-gamma law 2 too large",
-        "zoo/inference/normal_inverse_wishart.py",
+        "zoo/inference/population_steps.py",
         "shape, rate = a, b\n",
         "shape, rate = a + 2.0, b\n",
         _NIW,
@@ -264,11 +270,67 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "shrunken_mean_scatter",
         "scatter of the mean without its shrinkage pi T / (pi + T)",
-        "zoo/inference/normal_inverse_wishart.py",
+        "zoo/inference/population_steps.py",
         "weight = pi * n_tasks / (pi + n_tasks)",
         "weight = pi",
         # With pi = 1 and two tasks it is a third of one degree of freedom.
         (f"{_KERNELS}::test_against_joint_draws[population, mean near zero]",),
+    ),
+    Mutant(
+        "loose_scale_without_jacobian",
+        "the scale of loose coefficients forgets the Jacobian of the covariance",
+        "zoo/inference/collapsed_population.py",
+        "return -(nu + known + 1.0 + ",
+        "return -(nu + known + 1.0 + (m + 1.0) + ",
+        _LOOSE_UNIT,
+    ),
+    Mutant(
+        "loose_degrees_off_by_one",
+        "the law of the loose covariance forgets the mean given the covariance",
+        "zoo/inference/collapsed_population.py",
+        "return -(nu + known + 1.0 + ",
+        "return -(nu + known + ",
+        _LOOSE_UNIT,
+    ),
+    Mutant(
+        "loose_inverse_not_updated",
+        "a move leaves the inverses of the precisions as they were",
+        "zoo/inference/collapsed_population.py",
+        "A[i, j, t] -= c[i, t] * x[j, t] + d[i, t] * z[j, t]",
+        "A[i, j, t] -= 0.0 * (c[i, t] * x[j, t] + d[i, t] * z[j, t])",
+        _LOOSE_UNIT,
+    ),
+    Mutant(
+        "loose_regression_without_noise",
+        "the mean and the regression of loose coefficients are set to their mean, not drawn",
+        "zoo/inference/collapsed_regression.py",
+        "u[i] += rng.standard_normal()",
+        "u[i] += 0.0 * rng.standard_normal()",
+        _LOOSE,
+    ),
+    Mutant(
+        "loose_residual_of_old_regression",
+        "the regression is drawn from the residual at its old value as if that were 0",
+        "zoo/inference/collapsed_regression.py",
+        "    theta[:, :k] = 0.0\n",
+        "    theta[:, :k] *= 1.0\n",
+        (f"{_KERNELS}::test_against_joint_draws[population, loose]",),
+    ),
+    Mutant(
+        "loose_prior_without_regression",
+        "the law of the loose covariance leaves out the prior of mean and regression",
+        "zoo/inference/collapsed_population.py",
+        "psi = theta @ theta.T + (pi - 1.0) * np.outer(theta[:, 0], theta[:, 0]) + np.eye(m)",
+        "psi = np.eye(m) + 0.0 * theta[:, :1] @ theta[:, :1].T",
+        _LOOSE_UNIT,
+    ),
+    Mutant(
+        "reflection_always_taken",
+        "a reflection is taken whatever the densities",
+        "zoo/inference/collapsed_regression.py",
+        "if rng.standard_exponential() > -ratio:",
+        "if rng.standard_exponential() > -np.abs(ratio):",
+        _LOOSE,
     ),
     Mutant(
         "m_step_denominator",

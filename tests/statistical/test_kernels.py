@@ -23,13 +23,17 @@ ALPHA = 1e-5 / 40
 SIZE, SWEEPS = 2000, 4
 
 
-def rows(n_tasks=2, n_rows=3, n_features=2, labels=True, constant=False, seed=0) -> zoo.MultiTaskData:
-    """A few rows of each task."""
+def rows(
+    n_tasks=2, n_rows=3, n_features=2, labels=True, constant=False, groups=False, seed=0
+) -> zoo.MultiTaskData:
+    """A few rows of each task; ``groups`` tells every other task apart by the second feature."""
     rng = np.random.default_rng(seed)
     task = np.repeat(np.arange(n_tasks), n_rows)
     X = rng.standard_normal((len(task), n_features))
     if constant:
         X[:, 0] = 1.0
+    if groups:
+        X[:, 1] = task % 2  # 0 and 1, so that reflections are oblique
     y = rng.standard_normal(len(task))
     return zoo.MultiTaskData.from_arrays(X, np.where(y > 0, 1.0, -1.0) if labels else y, task)
 
@@ -161,6 +165,17 @@ DENSITIES = {
     "population, group moves, noise by task": (zoo.NIWLinear, {"noise": "task"}, {}, {"group_moves": True}),
     "population, mean near zero": (zoo.NIWLinear, {"pi": 20.0}, {}, {"group_moves": False}),
     "population, one task, scale": (zoo.NIWLinear, {"scale": TWO, "pi": 0.5, "delta": 4.0}, {"n_tasks": 1}, {}),
+    "population, loose": (zoo.NIWLinear, {"pi": 0.6}, {"n_features": 3}, {"loose": 2}),
+    "population, one loose, noise by task": (zoo.NIWLinear, {"noise": "task"}, {"n_rows": 4}, {"loose": 1}),
+    "population, all loose": (zoo.NIWLinear, {"pi": 5.0}, {}, {"loose": 2}),
+    "population, groups": (
+        zoo.NIWLinear,
+        {"scale": TWO, "delta": 4.0},
+        {"n_tasks": 3, "n_rows": 2, "constant": True, "groups": True},
+        {},
+    ),
+    "population, one feature, loose": (zoo.NIWLinear, {}, {"n_features": 1}, {"loose": 1}),
+    "functions, loose": (zoo.NIWGaussianProcess, {}, {"empty": True}, {"loose": 2}),
     "functions": (zoo.NIWGaussianProcess, {"base_kernel": "matern32"}, {}, {"group_moves": True}),
     "functions, a task without rows": (zoo.NIWGaussianProcess, {}, {"empty": True}, {"group_moves": False}),
     "tube, learned C": (zoo.MaxMargin, LEARNED_C, {}, {}),

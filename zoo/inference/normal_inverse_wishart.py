@@ -7,6 +7,8 @@ r"""Gibbs sampling of a normal-inverse-Wishart hierarchy of linear regressions (
 
 With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
 
+0. where tasks hardly know some of their coefficients, :math:`(\mu, C)` with these integrated out
+   (:mod:`zoo.inference.collapsed_population`): it leaves them stale, and step 1 draws them anew;
 1. :math:`w_t` with precision :math:`S_t / \sigma_t^2 + P` and linear term :math:`X_t' y_t / \sigma_t^2 + P \mu` (eqs
    5, 6);
 2. :math:`\sigma_t^2 \sim IG(a + N_t / 2,\; b + \tfrac12 |y_t - X_t w_t|^2)`, with
@@ -24,237 +26,31 @@ With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
 The features that the engine sees are whitened, so that :math:`\Psi = I`: with :math:`\Psi = G G'` the caller gives
 :math:`X G` and ``half`` G, and gets coefficients, mean and covariance multiplied by G. A singular :math:`\Psi`, as of a
 Gaussian process on a finite set of inputs, has a G with fewer columns than rows. The engine turns the features into
-the eigenbasis of :math:`X'X`, under which the prior does not change.
+the eigenbasis of :math:`X'X`, or of its parts where step 0 sets some of them apart; the prior does not change.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from zoo.inference.chains import copies, put_back
+from zoo.inference.collapsed_population import collapsed_moves
+from zoo.inference.collapsed_regression import Reflections
 from zoo.inference.compiled import njit
 from zoo.inference.group_moves import feature_moves
+from zoo.inference.loose_directions import loose_basis, steady_features
+from zoo.inference.loose_space import loose_space
+from zoo.inference.population_steps import LANES, Space, Tasks, plain_sweep
 from zoo.inference.weighted_moments import weighted_sd
 
 __all__ = ["NormalInverseWishartKernel", "least_squares"]
 
-# Tasks whose small matrices are factorised side by side, one in each lane of a vector instruction.
-_LANES = 8
-
-
-class _Tasks(NamedTuple):
-    """What the data say, in blocks of ``_LANES`` tasks; tasks without data fill the last block.
-
-    ``S`` (blocks, D, D, lanes) with :math:`S_t`; ``centre`` (blocks, D, lanes) least squares; ``linear`` (blocks, D,
-    lanes) :math:`X_t' y_t`; ``sse`` (T,) squared errors at least squares; ``size`` (T,) rows, or their weights.
-    """
-
-    S: np.ndarray
-    centre: np.ndarray
-    linear: np.ndarray
-    sse: np.ndarray
-    size: np.ndarray
-
-
-class _Space(NamedTuple):
-    """Work space of a sweep: a block's factors and vectors, and sums over tasks."""
-
-    factor: np.ndarray  # (D, D, lanes)
-    vector: np.ndarray  # (D, lanes)
-    matrix: np.ndarray  # (D, D)
-
-
-@njit(cache=True, nogil=True)
-def _factorise(A):
-    """Lower Cholesky factors of the matrices in the lanes of ``A`` (D, D, lanes), in place; inverse diagonal."""
-    for j in range(A.shape[0]):
-        for k in range(j):
-            for b in range(_LANES):
-                A[j, j, b] -= A[j, k, b] * A[j, k, b]
-        for b in range(_LANES):
-            A[j, j, b] = 1.0 / np.sqrt(A[j, j, b])
-        for i in range(j + 1, A.shape[0]):
-            for k in range(j):
-                for b in range(_LANES):
-                    A[i, j, b] -= A[i, k, b] * A[j, k, b]
-            for b in range(_LANES):
-                A[i, j, b] *= A[j, j, b]
-
-
-@njit(cache=True, nogil=True)
-def _draw_block(rng, A, u, W):
-    """Fill ``W`` (D, lanes) with draws of precision ``A`` and linear term ``u``; both are used up."""
-    D = A.shape[0]
-    _factorise(A)
-    for i in range(D):
-        for k in range(i):
-            for b in range(_LANES):
-                u[i, b] -= A[i, k, b] * u[k, b]
-        for b in range(_LANES):
-            u[i, b] *= A[i, i, b]
-    for i in range(D):
-        for b in range(_LANES):
-            u[i, b] += rng.standard_normal()
-    for i in range(D - 1, -1, -1):
-        for b in range(_LANES):
-            u[i, b] *= A[i, i, b]
-            W[i, b] = u[i, b]
-        for k in range(i):
-            for b in range(_LANES):
-                u[k, b] -= A[i, k, b] * u[i, b]
-
-
-@njit(cache=True, nogil=True)
-def _draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise):
-    """Step 1, for all tasks; ``W`` is (blocks, D, lanes) and ``inverse_noise`` (blocks, lanes)."""
-    D = P.shape[0]
-    prior = P @ mu
-    A, u = space.factor, space.vector
-    for block in range(W.shape[0]):
-        S, r, scale = tasks.S[block], tasks.linear[block], inverse_noise[block]
-        for i in range(D):
-            for j in range(i + 1):
-                for b in range(_LANES):
-                    A[i, j, b] = S[i, j, b] * scale[b] + P[i, j]
-            for b in range(_LANES):
-                u[i, b] = r[i, b] * scale[b] + prior[i]
-        _draw_block(rng, A, u, W[block])
-
-
-@njit(cache=True, nogil=True)
-def _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task):
-    """Step 2: the inverse variances, one a task or the same for all."""
-    n_tasks, D = len(tasks.size), W.shape[1]
-    apart, total = space.vector, np.empty(_LANES)
-    shape, rate = a, b
-    for block in range(W.shape[0]):
-        S, centre, w = tasks.S[block], tasks.centre[block], W[block]
-        for i in range(D):
-            for k in range(_LANES):
-                apart[i, k] = w[i, k] - centre[i, k]
-        total[:] = 0.0
-        for i in range(D):
-            for k in range(_LANES):
-                total[k] += S[i, i, k] * apart[i, k] * apart[i, k]
-            for j in range(i):
-                for k in range(_LANES):
-                    total[k] += 2.0 * S[i, j, k] * apart[i, k] * apart[j, k]
-        for k in range(_LANES):
-            t = block * _LANES + k
-            if t < n_tasks:
-                half = 0.5 * (tasks.sse[t] + max(total[k], 0.0))
-                if by_task:
-                    inverse_noise[block, k] = rng.standard_gamma(a + 0.5 * tasks.size[t]) / (b + half)
-                else:
-                    shape += 0.5 * tasks.size[t]
-                    rate += half
-    if not by_task:
-        inverse_noise[:] = rng.standard_gamma(shape) / rate
-
-
-@njit(cache=True, nogil=True)
-def _translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
-    """Step 3: move all coefficients and their mean by the same vector."""
-    D = len(mu)
-    precision = space.matrix
-    linear = np.zeros(D)
-    precision[:] = pi * P
-    for block in range(W.shape[0]):
-        S, r, w, scale = tasks.S[block], tasks.linear[block], W[block], inverse_noise[block]
-        for i in range(D):
-            residual = 0.0
-            for b in range(_LANES):
-                residual += r[i, b] * scale[b]
-            for j in range(D):
-                curvature, cross = 0.0, 0.0
-                for b in range(_LANES):
-                    weighted = S[i, j, b] * scale[b]
-                    curvature += weighted
-                    cross += weighted * w[j, b]
-                precision[i, j] += curvature
-                residual -= cross
-            linear[i] += residual
-    linear -= pi * (P @ mu)
-    factor = np.linalg.cholesky(precision)
-    step = _draw_with_factor(rng, factor, linear)
-    mu += step
-    for block in range(W.shape[0]):
-        for i in range(D):
-            for b in range(_LANES):
-                W[block, i, b] += step[i]
-
-
-@njit(cache=True, nogil=True)
-def _draw_with_factor(rng, factor, linear):
-    """Draw with precision ``factor factor'`` and this linear term, which is used up."""
-    D = len(linear)
-    for i in range(D):
-        for j in range(i):
-            linear[i] -= factor[i, j] * linear[j]
-        linear[i] /= factor[i, i]
-    for i in range(D):
-        linear[i] += rng.standard_normal()
-    for i in range(D - 1, -1, -1):
-        linear[i] /= factor[i, i]
-        for j in range(i):
-            linear[j] -= factor[i, j] * linear[i]
-    return linear
-
-
-@njit(cache=True, nogil=True)
-def _draw_population(rng, W, n_tasks, mu, P, C, nu, pi):
-    r"""Step 5; fills ``mu``, ``P`` and ``C``.
-
-    With :math:`L L' = \Psi_T` and Bartlett's lower triangular A, :math:`P = L^{-T} A A' L^{-1}`, so that
-    :math:`M = L A^{-T}` has :math:`M M' = C`.
-    """
-    D = len(mu)
-    mean, scatter = np.zeros(D), np.eye(D)
-    rows = np.empty((n_tasks, D))
-    for t in range(n_tasks):
-        for i in range(D):
-            rows[t, i] = W[t // _LANES, i, t % _LANES]
-            mean[i] += rows[t, i]
-    mean /= n_tasks
-    weight = pi * n_tasks / (pi + n_tasks)
-    for t in range(n_tasks):
-        rows[t] -= mean
-    scatter += rows.T @ rows + weight * np.outer(mean, mean)
-    L = np.linalg.cholesky(scatter)
-    # Rows of A^-1, by forward substitution in the identity; M' = A^-1 L'.
-    inverse, M = np.zeros((D, D)), np.zeros((D, D))
-    A = np.zeros(D)
-    for i in range(D):
-        for j in range(i):
-            A[j] = rng.standard_normal()
-        diagonal = np.sqrt(2.0 * rng.standard_gamma(0.5 * (nu + n_tasks - i)))
-        inverse[i, i] = 1.0 / diagonal
-        for j in range(i):
-            total = 0.0
-            for k in range(j, i):
-                total += A[k] * inverse[k, j]
-            inverse[i, j] = -total / diagonal
-    M[:] = L @ inverse.T
-    C[:] = M @ M.T
-    # M^-1 = A' L^-1, and P = M^-T M^-1.
-    solved = np.linalg.inv(M)
-    P[:] = solved.T @ solved
-    z = np.empty(D)
-    for i in range(D):
-        z[i] = rng.standard_normal()
-    mu[:] = mean * (n_tasks / (pi + n_tasks)) + (M @ z) / np.sqrt(pi + n_tasks)
-
-
-@njit(cache=True, nogil=True)
-def _sweep(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, a, b, by_task, n_tasks):
-    """Steps 1, 2, 3 and 5."""
-    _draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise)
-    _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task)
-    _translate(rng, tasks, space, W, mu, P, inverse_noise, pi)
-    _draw_population(rng, W, n_tasks, mu, P, C, nu, pi)
+# Reflections tried in a sweep.
+_REFLECTIONS = 1
 
 
 @njit(cache=True, nogil=True)
@@ -263,7 +59,7 @@ def _group_moves(rng, tasks, W, mu, P, inverse_noise, nu, n_tasks):
     D = len(mu)
     S, r, H = np.zeros((n_tasks + 1, D, D)), np.zeros((n_tasks + 1, D)), np.empty((n_tasks + 1, D))
     for t in range(n_tasks):
-        block, lane = t // _LANES, t % _LANES
+        block, lane = t // LANES, t % LANES
         scale = inverse_noise[block, lane]
         for i in range(D):
             r[t, i] = scale * tasks.linear[block, i, lane]
@@ -274,7 +70,7 @@ def _group_moves(rng, tasks, W, mu, P, inverse_noise, nu, n_tasks):
     feature_moves(rng, S, r, H, P, nu)
     for t in range(n_tasks):
         for i in range(D):
-            W[t // _LANES, i, t % _LANES] = H[t, i]
+            W[t // LANES, i, t % LANES] = H[t, i]
     mu[:] = H[n_tasks]
 
 
@@ -284,7 +80,7 @@ def _leave(W, mu, C, basis, n_tasks):
     rows = np.empty((basis.shape[1], n_tasks))
     for t in range(n_tasks):
         for i in range(basis.shape[1]):
-            rows[i, t] = W[t // _LANES, i, t % _LANES]
+            rows[i, t] = W[t // LANES, i, t % LANES]
     return basis @ rows, basis @ mu, basis @ C @ basis.T
 
 
@@ -318,6 +114,8 @@ class NormalInverseWishartKernel:
         One noise variance a task, or one for all.
     group_moves : bool
         Whether to take step 4.
+    loose : int, optional
+        Coefficients that step 0 integrates out; default: those that :mod:`zoo.inference.loose_directions` finds.
     weight : (N,), optional
         Weights of the rows, above 0: the log density of a row counts so many times. Sums over rows are then weighted,
         and :math:`N_t` is the sum of the weights.
@@ -337,37 +135,64 @@ class NormalInverseWishartKernel:
     noise_by_task: bool = False
     group_moves: bool = False
     weight: np.ndarray | None = None
+    loose: int | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """A dispersed starting state, with the sums over rows that never change."""
         D, T = self.inputs.shape[1], self.n_tasks
-        blocks = -(-T // _LANES)
-        rotation = self._rotation()
+        blocks = -(-T // LANES)
+        rotation, m = self._basis
+        half = rotation if self.half is None else self.half @ rotation
         tasks = self._sums(self.inputs @ rotation, blocks)
         spread = np.exp(rng.normal())
         state = {
             "tasks": tasks,
-            "basis": np.ascontiguousarray(rotation if self.half is None else self.half @ rotation),
-            "space": _Space(np.zeros((D, D, _LANES)), np.zeros((D, _LANES)), np.zeros((D, D))),
-            "W": 0.1 * rng.standard_normal((blocks, D, _LANES)),
+            "basis": np.ascontiguousarray(half),
+            "loose": loose_space(blocks, m, D) if m else None,
+            "reflections": self._reflections(half, m) if m else None,
+            "space": Space(np.zeros((D, D, LANES)), np.zeros((D, LANES)), np.zeros((D, D))),
+            "W": 0.1 * rng.standard_normal((blocks, D, LANES)),
             "mu": 0.1 * rng.standard_normal(D),
             "P": np.eye(D) / spread,
             "C": np.eye(D) * spread,
             "inverse_noise": np.full(
-                (blocks, _LANES),
+                (blocks, LANES),
                 np.exp(rng.normal()) / max(float(weighted_sd(self.y, self.weight)) ** 2, 1e-300),
             ),
         }
         return state
+
+    @cached_property
+    def _steady(self) -> tuple[np.ndarray, np.ndarray]:
+        """Features that hardly vary within tasks, and their means there."""
+        rows = self.inputs if self.half is None else self.inputs @ np.linalg.pinv(self.half)
+        return steady_features(rows[self.row], self.weight, self.task, self.n_tasks)
+
+    @cached_property
+    def _basis(self) -> tuple[np.ndarray, int]:
+        """The sampler's basis of the whitened features, and how many of its last directions are loose."""
+        if self.loose == 0:
+            return self._rotation(), 0
+        sums = self._sums(self.inputs, -(-self.n_tasks // LANES))
+        S, centre = (_tasks(part)[: self.n_tasks] for part in (sums.S, sums.centre))
+        axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
+        prior = (self.pi, self.nu, self.noise_rate)
+        return loose_basis(S, centre, sums.sse, sums.size, prior, axes[:, self._steady[0]], self.loose)
+
+    def _reflections(self, half: np.ndarray, m: int) -> Reflections:
+        """What reflections choose from, with ``half`` (p, D) from the sampler's coordinates to the coefficients."""
+        chosen, values = self._steady
+        axes = np.linalg.pinv(half)[-m:, chosen].T
+        return Reflections(np.ascontiguousarray(axes), np.ascontiguousarray(half[chosen, -m:]), values)
 
     def _rotation(self) -> np.ndarray:
         """Eigenvectors of ``X'X`` over all rows."""
         uses = np.bincount(self.row, self.weight, minlength=len(self.inputs)).astype(np.float64)
         return np.linalg.eigh(self.inputs.T @ (uses[:, None] * self.inputs))[1]
 
-    def _sums(self, inputs: np.ndarray, blocks: int) -> _Tasks:
+    def _sums(self, inputs: np.ndarray, blocks: int) -> Tasks:
         D, T = inputs.shape[1], self.n_tasks
-        S, r, centre = (np.zeros((blocks * _LANES, *shape)) for shape in ((D, D), (D,), (D,)))
+        S, r, centre = (np.zeros((blocks * LANES, *shape)) for shape in ((D, D), (D,), (D,)))
         sse = np.zeros(T)
         order = np.argsort(self.task, kind="stable")
         size = np.bincount(self.task, minlength=T)
@@ -378,7 +203,7 @@ class NormalInverseWishartKernel:
                 X, y = root[:, None] * X, root * y
             S[t], r[t], centre[t], sse[t] = least_squares(X, y)
         worth = np.bincount(self.task, self.weight, minlength=T).astype(np.float64)
-        return _Tasks(_lanes(S), _lanes(centre), _lanes(r), sse, worth)
+        return Tasks(_lanes(S), _lanes(centre), _lanes(r), sse, worth)
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put posterior variables into the state."""
@@ -413,7 +238,12 @@ class NormalInverseWishartKernel:
             _group_moves(
                 rng, s["tasks"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
             )
-        _sweep(
+        if s["loose"] is not None:
+            collapsed_moves(
+                rng, s["tasks"], s["loose"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
+                float(self.pi), self.n_tasks, s["reflections"], _REFLECTIONS,
+            )  # fmt: skip
+        plain_sweep(
             rng, s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
             float(self.pi), float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks,
         )  # fmt: skip
@@ -438,5 +268,11 @@ class NormalInverseWishartKernel:
 
 def _lanes(array: np.ndarray) -> np.ndarray:
     """An array of tasks (blocks * lanes, ...) as (blocks, ..., lanes)."""
-    split = array.reshape(-1, _LANES, *array.shape[1:])
+    split = array.reshape(-1, LANES, *array.shape[1:])
     return np.ascontiguousarray(np.moveaxis(split, 1, -1))
+
+
+def _tasks(array: np.ndarray) -> np.ndarray:
+    """The inverse of :func:`_lanes`."""
+    moved = np.moveaxis(array, -1, 1)
+    return moved.reshape(-1, *moved.shape[2:])

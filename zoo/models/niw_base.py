@@ -272,15 +272,22 @@ class NIWBase(ModelFactory):
         thin: int = 1,
         group_moves: bool | None = None,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """``group_moves``: shears and scales of the population too; default where tasks have few rows."""
+        """``group_moves``: moves of the population beyond the plain sweep; default: those that the data call for."""
         kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
         return run_chains(kernel, cores=cores, thin=thin, **run._asdict())
 
     def gibbs_kernel(
         self, data: MultiTaskData, y: np.ndarray, group_moves: bool | None = None, **options: Any
     ) -> NormalInverseWishartKernel:
-        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y.
+
+        ``group_moves``: True takes the shears and scales of :mod:`zoo.inference.group_moves`, by default taken where
+        tasks have few rows, and False leaves out those and the collapsed moves, by default taken where tasks hardly
+        know some of their coefficients.
+        """
         population = self.population(data)
+        if group_moves is False:
+            options = {"loose": 0, **options}
         if group_moves is None:
             group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
         shape, rate = self.noise_prior

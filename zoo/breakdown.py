@@ -12,10 +12,13 @@ from zoo.data import MultiTaskData
 
 __all__ = ["breakdown_explained", "require_finite"]
 
+# Responses that are so many times as large as the largest feature are to blame too.
+_FAR = 1e3
+
 
 @contextmanager
 def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
-    """Turn an error of linear algebra, or of the range of floats, into one that names columns of X.
+    """Turn an error of linear algebra, or of the range of floats, into one that names columns.
 
     Parameters
     ----------
@@ -34,9 +37,11 @@ def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
     except (np.linalg.LinAlgError, ZeroDivisionError, OverflowError) as error:
         sizes = data.column_sizes()
         low, high = int(np.argmin(sizes)), int(np.argmax(sizes))
+        response = float(np.abs(data.y).max(initial=0.0))
+        of_y = f", and those of y to {response:.3g}" if response > _FAR * max(sizes[high], 1.0) else ""
         raise ValueError(
             f"{what} lost all its digits: on the model's scale the values of X reach from {sizes[low]:.3g} in column "
-            f"{data.feature_names[low]!r} to {sizes[high]:.3g} in column {data.feature_names[high]!r}. "
+            f"{data.feature_names[low]!r} to {sizes[high]:.3g} in column {data.feature_names[high]!r}{of_y}. "
             "Use data.standardize(), and leave out columns that others determine."
         ) from error
 

@@ -286,3 +286,15 @@ def test_fields_of_any_kind_many(name):
             _field_property(name, field, value)
 
         run()
+
+
+def test_a_breakdown_by_large_responses_names_them():
+    """Of features of size 1 alone the message would say nothing."""
+    data = zoo.MultiTaskData.from_arrays(np.eye(2), [0.0, 2e6], feature_names=["a", "b"])
+    with (
+        pytest.raises(
+            ValueError, match=r"lost all its digits.*, and those of y to 2e\+06\. Use data.standard"
+        ),
+        breakdown_explained("the fit", data),
+    ):
+        raise np.linalg.LinAlgError("not positive definite")

@@ -26,6 +26,7 @@ import numpy as np
 import zoo
 from tests.statistical.torture_cases import CASES, Sample, simulate
 from zoo.diagnostics.convergence import LARGEST_R_HAT, LEAST_ESS
+from zoo.inference.mixing import mixing
 from zoo.registry import get_factory
 
 __all__ = ["SUBJECTS", "Job", "Subject", "all_jobs", "run_job", "tells_the_truth"]
@@ -145,6 +146,7 @@ def run_job(job: Job) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         table = fit.diagnostics()
         truth = true_to_the_data(fit, sample)
+        functions = fit.predict_draws(sample.test, random_seed=1)["f"].transpose("obs", "chain", "draw")
     said = [w for w in caught if issubclass(w.category, zoo.ConvergenceWarning)]
     others = {f"{w.category.__name__}: {w.message}"[:300] for w in caught if w not in said}
     least = LEAST_ESS * job.settings["chains"]
@@ -160,6 +162,8 @@ def run_job(job: Job) -> dict[str, Any]:
         "ess": float(ess.min()),
         "ess_name": str(ess.idxmin()),
         "ess_bulk": float(table["ess_bulk"].min()),
+        # Of functions at test rows: what coefficients that the data leave open do not change.
+        "ess_of_functions": float(mixing(functions.to_numpy()).ess_bulk.min()),
         "out_of_bounds": int(out.sum()),
         "out_by_variable": {str(k): int(v) for k, v in by_variable.items()},
         "divergences": int(stats["diverging"].sum()) if "diverging" in stats else 0,
@@ -230,7 +234,7 @@ def _keep(result: dict[str, Any], path: Path) -> None:
 
 
 _HEAD = (
-    "case", "model", "method", "worst R-hat", "its entry", "smallest ESS", "ESS/s", "out of bounds",
+    "case", "model", "method", "worst R-hat", "its entry", "smallest ESS", "that of f", "ESS/s", "out of bounds",
     "divergences", "seconds", "warned", "truth",
 )  # fmt: skip
 
@@ -244,6 +248,7 @@ def row(job: Job, result: dict[str, Any]) -> str:
             f"{result['r_hat']:.3f}",
             result["r_hat_name"],
             f"{result['ess']:.0f}",
+            f"{result['ess_of_functions']:.0f}",
             f"{result['ess'] / result['seconds']:.3g}",
             f"{result['out_of_bounds']:,} of {result['entries']:,}",
             f"{result['divergences']}",

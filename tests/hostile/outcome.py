@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from zoo.warning_types import ConvergenceWarning
+
 # Of each property in the second pass; docs/verification.md has a thousand.
 CASES = int(os.environ.get("ZOO_HOSTILE_CASES", "25"))
 ALLOWED = (ValueError, TypeError, FloatingPointError)  # UnsupportedMethodError is a ValueError
@@ -81,7 +83,9 @@ def attempt(call: Callable[[], Any], subjects: tuple[str, ...] = (), seconds: fl
         except Exception as error:
             raise AssertionError(f"{type(error).__name__}: {error}") from error
     for warning in caught:
-        check_message(str(warning.message), subjects)
+        # A few draws have not converged, and what is said of them is about draws and not about the input.
+        if not issubclass(warning.category, ConvergenceWarning):
+            check_message(str(warning.message), subjects)
     assert time.monotonic() - start < seconds, "the call took too long"
     return answer
 

@@ -204,10 +204,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "collapsed_order_swapped",
         "the feature covariance moves with that of tasks integrated out, which is not drawn anew after it",
         "zoo/inference/matrix_normal.py",
-        "    if group_moves and learn_feature:\n        _draw_rows(rng, S, r, H, P, O)\n",
+        "        feature_moves(rng, S, r, H, O, nu_feature)\n"
+        "        _draw_feature_precision(rng, H, P, O, nu_feature)\n",
+        "        feature_moves(rng, S, r, H, O, nu_feature)\n"
+        "        _draw_feature_precision(rng, H, P, O, nu_feature)\n"
         "    if both:\n"
-        "        collapsed_moves(rng, H.T @ H, O, nu_feature, nu_task, n_tasks, n_features)\n"
-        "    if group_moves and learn_feature:\n        _draw_rows(rng, S, r, H, P, O)\n",
+        "        collapsed_moves(rng, H.T @ H, O, nu_feature, nu_task, n_tasks, n_features)\n",
         _MAX_MARGIN,
     ),
     Mutant(

@@ -41,8 +41,7 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
         Whole sentences; empty where there is nothing to say. They name
 
         - two or more features that vary, within every task, by less than one hundredth of their
-        variance over all
-          rows: a task then tells the sum of their contributions, and not the coefficient of each;
+          variance over all rows: a task then tells the sum of their contributions, and not the coefficient of each;
         - pairs of features with a correlation above 0.995 in size;
         - tasks whose classes one feature separates, of at least ten rows.
     """

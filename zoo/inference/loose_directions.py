@@ -72,7 +72,7 @@ def loose_basis(
         Squared errors at least squares; rows or their weights.
     prior : (float, float, float)
         Weight of the prior of the mean, degrees of freedom of the covariance, rate of the noise variance.
-    steady : (D, f)
+    steady : (D, k) array
         Directions that are loose in any case, as coefficients of the whitened features.
     wanted : int, optional
         How many columns shall be loose; default: those whose share is large, unless these are more than half.

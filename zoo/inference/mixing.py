@@ -42,7 +42,7 @@ def mixing(values: np.ndarray) -> Mixing:
 
     Parameters
     ----------
-    values : (E, chains, draws) array
+    values : (E, chain, draw) array
         Draws of E quantities, without NaN. A quantity that is the same at all draws has no R-hat.
 
     Returns

@@ -250,7 +250,7 @@ def test_divergences(rows):
 
 def test_few_draws_and_one_chain(rows):
     _, [warning] = _fitted(rows, Walks(), draws=3)
-    assert "3 draws a chain are too few" in str(warning.message)
+    assert "3 draws per chain are too few" in str(warning.message)
     fit, [warning] = _fitted(rows, Walks(), draws=50)
     assert "About " in str(warning.message) and "draws=" in str(warning.message)
     fit, [warning] = _fitted(rows, Walks(), draws=50, chains=1)
@@ -280,7 +280,7 @@ def test_bad_names_and_too_few_draws_are_refused(rows):
     fit, _ = _fitted(rows, Walks(), draws=3)
     with pytest.raises(ValueError, match="var_names: 'eta'"):
         fit.diagnostics(["eta"])
-    with pytest.raises(ValueError, match="3 draws a chain"):
+    with pytest.raises(ValueError, match="3 draws per chain"):
         fit.diagnostics()
 
 

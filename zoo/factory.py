@@ -610,7 +610,7 @@ class ModelFactory:
         Warns
         -----
         ConvergenceWarning
-            An entry of the posterior has R-hat above 1.01, or a bulk or tail ESS below 100 a chain; or
+            An entry of the posterior has R-hat above 1.01, or a bulk or tail ESS below 100 per chain; or
             transitions diverged; or the draws are too few to tell. :meth:`zoo.Fit.diagnostics` has
             the numbers of all entries, and the attributes of ``sample_stats`` the worst ones.
 
@@ -684,6 +684,8 @@ class ModelFactory:
         if has_chains:
             from zoo.diagnostics.verdict import judge
 
+            if auto is not None:
+                auto.hand_over(fit)
             judge(fit, data_look, "" if auto is None else auto.reason)
         return fit
 

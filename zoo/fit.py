@@ -173,7 +173,7 @@ class Fit:
         Raises
         ------
         ValueError
-            The fit is one estimate, or has fewer than four draws a chain; or a name is unknown.
+            The fit is one estimate, or has fewer than four draws per chain; or a name is unknown.
         """
         from zoo.diagnostics.convergence import diagnostics_table
 

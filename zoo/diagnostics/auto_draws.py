@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from zoo.checks import one_of, positive, whole_number
-from zoo.diagnostics.convergence import diagnose
+from zoo.diagnostics.convergence import Diagnosis, diagnose, keep_diagnosis
 from zoo.diagnostics.verdict import verdict_of_diagnosis
 from zoo.factory import ModelFactory, UnsupportedMethodError
 from zoo.inference.mixing import LEAST_DRAWS
 from zoo.memory import InsufficientMemoryError
+
+if TYPE_CHECKING:
+    from zoo.fit import Fit
 
 __all__ = ["FIRST_ROUND", "MOST_DRAWS", "AutoDraws"]
 
@@ -86,6 +89,7 @@ class AutoDraws:
         self.reason = ""
         self._unordered = factory.unordered_dims
         self._dims: Mapping[str, tuple[str, ...]] = {}
+        self._found: Diagnosis | None = None
 
     def begin(self, dims: Mapping[str, tuple[str, ...]], require_memory: Callable[[int], None]) -> AutoDraws:
         """Start the clock.
@@ -105,7 +109,8 @@ class AutoDraws:
         """How many draws each chain shall have in all, or None where it has enough."""
         if done < self.asked:  # Ctrl-C
             return None
-        verdict = verdict_of_diagnosis(diagnose(self._dataset(posterior), self._unordered))
+        self._found = diagnose(self._dataset(posterior), self._unordered)
+        verdict = verdict_of_diagnosis(self._found)
         if verdict.converged and not verdict.ess_bulk < LEAST_BULK_ESS:
             return None
         wanted = min(2 * done, self._max_draws)
@@ -126,6 +131,11 @@ class AutoDraws:
             return None
         self.asked = wanted
         return wanted
+
+    def hand_over(self, fit: Fit) -> None:
+        """Spare the fit a second diagnosis of the draws that were looked at last."""
+        if self._found is not None and self._found.draws == fit.posterior.sizes["draw"]:
+            keep_diagnosis(fit, self._found)
 
     def _dataset(self, posterior: dict[str, np.ndarray]) -> xr.Dataset:
         variables: dict[str, Any] = {}

@@ -27,6 +27,7 @@ __all__ = [
     "diagnostics_table",
     "has_chains",
     "is_independent",
+    "keep_diagnosis",
 ]
 
 LARGEST_R_HAT = 1.01
@@ -40,8 +41,7 @@ above 1.01, and the largest of 40,000 was 1.017; of 4 x 500 it was 1.007.
 
 LEAST_ESS = 100
 """Limit of bulk and tail ESS for each chain, after the same. Independent draws are far above it: of
-4 x 1,000 draws the
-smallest of 40,000 entries was 2,749, where 400 are asked for."""
+4 x 1,000 draws the smallest of 40,000 entries was 2,749, where 400 are asked for."""
 
 # Draws that are looked at at a time, by each thread: some copies of them are held.
 _NUMBERS_AT_A_TIME = 1e6
@@ -53,7 +53,7 @@ _MOST_PRODUCTS = 5_000
 
 
 class Diagnosis(NamedTuple):
-    """R-hat, bulk and tail ESS of the entries of a posterior, one number an entry.
+    """R-hat, bulk and tail ESS of the entries of a posterior, one number per entry.
 
     Parameters
     ----------
@@ -302,10 +302,13 @@ def diagnosis_of(fit: Fit) -> Diagnosis:
     """The diagnosis of a fit, computed once."""
     posterior, unordered = fit.posterior, fit.factory.unordered_dims
     if "diagnosis" not in fit.cache:
-        # Its numbers alone: a fit that is copied to another process would take the draws along
-        # twice.
-        fit.cache["diagnosis"] = diagnose(posterior, unordered)._replace(groups=())
+        keep_diagnosis(fit, diagnose(posterior, unordered))
     return fit.cache["diagnosis"]._replace(groups=tuple(_groups(posterior, set(unordered))))
+
+
+def keep_diagnosis(fit: Fit, found: Diagnosis) -> None:
+    """Keep the numbers alone: a fit that is copied to another process would take the draws along twice."""
+    fit.cache["diagnosis"] = found._replace(groups=())
 
 
 def diagnostics_table(fit: Fit, var_names: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -322,6 +325,6 @@ def diagnostics_table(fit: Fit, var_names: str | Sequence[str] | None = None) ->
     found = diagnosis_of(fit)
     if found.draws < LEAST_DRAWS:
         raise ValueError(
-            f"the fit has {found.draws} draws a chain, and R-hat and ESS need {LEAST_DRAWS}. Take more draws."
+            f"the fit has {found.draws} draws per chain, and R-hat and ESS need {LEAST_DRAWS}. Take more draws."
         )
     return found.table(names)

@@ -47,9 +47,9 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
     """
     if data.is_sparse or data.n_features > _MOST_FEATURES:
         return ""
-    inputs, row = np.asarray(data.inputs), data.row
-    X = inputs if len(inputs) == len(row) and np.array_equal(row, np.arange(len(row))) else inputs[row]
-    still = _still_within_tasks(X, data.task, data.n_tasks)
+    X = np.asarray(data.X)
+    rows_by_task = data.rows_by_task()
+    still = _still_within_tasks(X, rows_by_task)
     sentences = []
     names = data.feature_names
     if still.sum() > 1:
@@ -67,7 +67,7 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
         more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
         sentences.append(f"features {', '.join(shown)}{more} say the same: drop one of each pair.")
     if labels is not None:
-        separated = _separated(X, data.task, data.n_tasks, labels)
+        separated = _separated(X, rows_by_task, labels)
         if separated:
             shown = [f"{data.task_names[t]!r} by {names[j]!r}" for t, j in separated[:_SHOWN]]
             more = f" and {len(separated) - _SHOWN} more tasks" if len(separated) > _SHOWN else ""
@@ -84,15 +84,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(shown)}{more}" if more else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _still_within_tasks(X: np.ndarray, task: np.ndarray, n_tasks: int) -> np.ndarray:
+def _still_within_tasks(X: np.ndarray, rows_by_task: list[np.ndarray]) -> np.ndarray:
     """Which features vary by next to nothing within every task, other than columns of zeros."""
     total = X.var(axis=0)
-    size = np.bincount(task, minlength=n_tasks)
-    order = np.argsort(task, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(size)])
     within = np.zeros(X.shape[1])
-    for t in np.flatnonzero(size):
-        within = np.maximum(within, X[order[starts[t] : starts[t + 1]]].var(axis=0))
+    for rows in rows_by_task:
+        if len(rows):
+            within = np.maximum(within, X[rows].var(axis=0))
     rounding = 1e-24 * np.square(X).mean(axis=0)
     return (within <= np.maximum(_NEXT_TO_NOTHING * total, rounding)) & (np.abs(X).max(axis=0) > 0.0)
 
@@ -128,13 +126,10 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(scores[:, 0] @ scores[:, 1]) if varies.all() else 0.0
 
 
-def _separated(X: np.ndarray, task: np.ndarray, n_tasks: int, labels: np.ndarray) -> list[tuple[int, int]]:
+def _separated(X: np.ndarray, rows_by_task: list[np.ndarray], labels: np.ndarray) -> list[tuple[int, int]]:
     """Tasks and the first feature by which a threshold tells their classes apart."""
-    order = np.argsort(task, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=n_tasks))])
     found = []
-    for t in range(n_tasks):
-        rows = order[starts[t] : starts[t + 1]]
+    for t, rows in enumerate(rows_by_task):
         positive = labels[rows] > 0.0
         if len(rows) < _LEAST_ROWS or min(positive.sum(), (~positive).sum()) < _LEAST_OF_A_CLASS:
             continue

@@ -93,7 +93,7 @@ class Verdict(NamedTuple):
     def summary(self) -> str:
         """Worst R-hat and smallest ESS in one line."""
         if self.too_few:
-            return f"{self.draws} draws a chain are too few to judge convergence: R-hat and ESS need {LEAST_DRAWS}"
+            return f"{self.draws} draws per chain are too few to judge convergence: R-hat and ESS need {LEAST_DRAWS}"
         if not self.entries:
             return "no variable varies, so that there is nothing to judge convergence by"
         r_hat = (
@@ -263,7 +263,7 @@ def warning_text(fit: Fit, verdict: Verdict, data_look: str = "") -> str:
             f"{who} has not converged: {verdict.out_of_bounds:,} of {verdict.entries:,} entries of the posterior "
             f"{'has' if verdict.out_of_bounds == 1 else 'have'} "
             f"R-hat above {LARGEST_R_HAT} or an effective sample size (ESS) below {LEAST_ESS * verdict.chains} "
-            f"({LEAST_ESS} a chain). {_capital(verdict.summary())}."
+            f"({LEAST_ESS} per chain). {_capital(verdict.summary())}."
         )
         parts.append(_cure(verdict))
     if verdict.divergences:
@@ -289,7 +289,7 @@ def _cure(verdict: Verdict) -> str:
         return f"More draws alone {'may' if verdict.stalled else 'will'} not help: {reason}. What may help is {others}."
     wanted = _rounded_up(verdict.draws * max(verdict.times, 1.0))
     return (
-        f"About {wanted:,} draws a chain would do if they go on like this (draws={wanted}). "
+        f"About {wanted:,} draws per chain would do if they go on like this (draws={wanted}). "
         f"What may help is {others}."
     )
 

@@ -253,9 +253,9 @@ def run_chains(
         Where each chain writes its draws and its state as it goes, and goes on from. When it writes has no influence
         on the draws.
     until : callable, optional
-        Called with the posterior and the number of draws a chain when all are made. It returns how many there shall be
-        in all, and the chains go on from where they are; or None. The draws are, bit for bit, those of a run of that
-        many. Not with a checkpoint, nor where the chains run in other processes.
+        Called with the posterior and the number of draws per chain when all are made. It returns how many there shall
+        be in all, and the chains go on from where they are; or None. The draws are, bit for bit, those of a run of
+        that many. Not with a checkpoint, nor where the chains run in other processes.
 
     Returns
     -------

@@ -50,9 +50,9 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.group_moves import MOST_STEPS
+from zoo.inference.slice_move import slice_move
 
-__all__ = ["collapsed_moves", "log_density_of_move"]
+__all__ = ["collapsed_moves", "collapsed_task_moves", "log_density_of_move"]
 
 
 @njit(cache=True, nogil=True)
@@ -73,31 +73,6 @@ def log_density_of_move(s, shear, law):
 
 
 @njit(cache=True, nogil=True)
-def _slice_move(rng, shear, width, law):
-    """One slice-sampling update of s from 0, by stepping out and shrinkage (Neal 2003)."""
-    level = -rng.standard_exponential()
-    left = -width * rng.random()
-    right = left + width
-    for _ in range(MOST_STEPS):
-        if not log_density_of_move(left, shear, law) > level:
-            break
-        left -= width
-    for _ in range(MOST_STEPS):
-        if not log_density_of_move(right, shear, law) > level:
-            break
-        right += width
-    for _ in range(MOST_STEPS):
-        s = left + (right - left) * rng.random()
-        if log_density_of_move(s, shear, law) > level:
-            return s
-        if s < 0.0:
-            left = s
-        else:
-            right = s
-    return 0.0
-
-
-@njit(cache=True, nogil=True)
 def _move(rng, i, j, linear, power, cov, precision, inverse):
     """Scale axis ``i`` (``i == j``), or shear with ``p`` axis i and ``q`` axis j; all change in place.
 
@@ -112,7 +87,7 @@ def _move(rng, i, j, linear, power, cov, precision, inverse):
     law = (linear, power, v[i], v[j], w[j], Np[i], Nw[i], w @ Nw)
     # A shear is as wide as its prior law given the rest; a scale changes by a factor of some two.
     width = 1.0 / np.sqrt(v[i]) if shear else 0.5
-    s = _slice_move(rng, shear, width, law)
+    s = slice_move(rng, log_density_of_move, (shear, law), width, True)
     if s == 0.0:
         return
     a, c = (s, -s) if shear else (np.exp(s) - 1.0, np.exp(-s) - 1.0)
@@ -175,3 +150,17 @@ def collapsed_moves(rng, gram, precision, nu, nu_other, n_other, shears):
             _move(rng, i, j, linear, power, cov, turned, inverse)
     moved = basis @ turned @ basis.T
     precision[:] = 0.5 * (moved + moved.T)
+
+
+@njit(cache=True, nogil=True)
+def collapsed_task_moves(rng, H, P, nu_task, nu_feature, scale_chol):
+    """The same of the task covariance, on tasks that its scale matrix whitens; changes ``P`` in place."""
+    n_tasks, n_features = H.shape
+    if scale_chol.shape[0] == 0:
+        collapsed_moves(rng, H @ H.T, P, nu_task, nu_feature, n_features, n_tasks)
+        return
+    back = np.linalg.inv(scale_chol)
+    white = back @ H
+    turned = scale_chol.T @ P @ scale_chol
+    collapsed_moves(rng, white @ white.T, turned, nu_task, nu_feature, n_features, n_tasks)
+    P[:] = back.T @ turned @ back

@@ -99,9 +99,9 @@ import numpy as np
 
 from zoo.inference.collapsed_regression import draw_regression
 from zoo.inference.compiled import njit
-from zoo.inference.group_moves import MOST_STEPS
 from zoo.inference.loose_space import invert, residuals, times
 from zoo.inference.population_steps import LANES
+from zoo.inference.slice_move import slice_move
 
 __all__ = ["collapsed_moves"]
 
@@ -165,34 +165,6 @@ def _log_density(s, kind, law, small):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _slice(rng, kind, law, small):
-    """One slice-sampling update of s from 0."""
-    steps_out = rng.random() < 0.5
-    width = 0.5 if steps_out else np.exp(_NARROW + (_WIDE - _NARROW) * rng.random())
-    level = _log_density(0.0, kind, law, small) - rng.standard_exponential()
-    left = -width * rng.random()
-    right = left + width
-    if steps_out:
-        for _ in range(MOST_STEPS):
-            if not _log_density(left, kind, law, small) > level:
-                break
-            left -= width
-        for _ in range(MOST_STEPS):
-            if not _log_density(right, kind, law, small) > level:
-                break
-            right += width
-    for _ in range(MOST_STEPS):
-        s = left + (right - left) * rng.random()
-        if _log_density(s, kind, law, small) > level:
-            return s
-        if s < 0.0:
-            left = s
-        else:
-            right = s
-    return 0.0
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _move(rng, space, precision, psi, p, q, linear):
     """Scale (p = q) or shear along axes: changes ``precision`` and the inverses in ``space``."""
     m = precision.shape[0]
@@ -201,7 +173,9 @@ def _move(rng, space, precision, psi, p, q, linear):
     k = v[p]
     _shrink(space, q, v)
     law = (linear, psi[q] @ v, psi[q, q], k)
-    s = _slice(rng, kind, law, space.small)
+    steps_out = rng.random() < 0.5
+    width = 0.5 if steps_out else np.exp(_NARROW + (_WIDE - _NARROW) * rng.random())
+    s = slice_move(rng, _log_density, (kind, law, space.small), width, steps_out)
     if s == 0.0:
         return
     b = np.expm1(-s) if kind == _SCALE else -s

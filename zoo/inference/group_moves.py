@@ -21,11 +21,9 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.slice_move import slice_move
 
-__all__ = ["MOST_STEPS", "feature_moves", "slice_log_scale", "task_moves"]
-
-# Of a slice: no law that float64 can hold is wider in steps, or narrower in halvings.
-MOST_STEPS = 2000
+__all__ = ["feature_moves", "slice_log_scale", "task_moves"]
 
 
 @njit(cache=True, nogil=True)
@@ -40,27 +38,8 @@ def _log_scale_density(s, linear, down, up, slope, cross):
 
 @njit(cache=True, nogil=True)
 def slice_log_scale(rng, linear, down, up, slope, cross):
-    """One slice-sampling update (Neal 2003, stepping out and shrinkage) of a log scale from 0.
-
-    Where no point is above the level, because a density of NaN or of many digits compares with nothing, it stays.
-    """
-    width = 0.5
-    level = _log_scale_density(0.0, linear, down, up, slope, cross) - rng.standard_exponential()
-    left = -width * rng.random()
-    right = left + width
-    while _log_scale_density(left, linear, down, up, slope, cross) > level:
-        left -= width
-    while _log_scale_density(right, linear, down, up, slope, cross) > level:
-        right += width
-    for _ in range(MOST_STEPS):
-        s = left + (right - left) * rng.random()
-        if _log_scale_density(s, linear, down, up, slope, cross) > level:
-            return s
-        if s < 0.0:
-            left = s
-        else:
-            right = s
-    return 0.0
+    """A slice-sampling update of a log scale."""
+    return slice_move(rng, _log_scale_density, (linear, down, up, slope, cross), 0.5, True)
 
 
 @njit(cache=True, nogil=True)

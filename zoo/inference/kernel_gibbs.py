@@ -19,7 +19,7 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.chains import copies, put_back
-from zoo.inference.group_moves import MOST_STEPS
+from zoo.inference.slice_move import MOST_STEPS
 
 __all__ = ["FunctionPrior", "KernelGibbs", "slice_step"]
 

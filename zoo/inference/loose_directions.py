@@ -106,7 +106,7 @@ def _joined(basis: np.ndarray, directions: np.ndarray, least: float = _LEAST_RES
 def _missing(
     S: np.ndarray, centre: np.ndarray, sse: np.ndarray, size: np.ndarray, pi: float, nu: float, rate: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal directions (D, D), one a row, and their shares of missing information, the largest first."""
+    """Orthonormal directions (D, D), one per row, and their shares of missing information, the largest first."""
     T, D = centre.shape
     mean, C, eye = np.zeros(D), np.eye(D), np.eye(D)
     rows = max(float(size.sum()), 1.0)

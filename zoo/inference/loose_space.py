@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.population_steps import LANES
+from zoo.inference.population_steps import LANES, factorise
 
 __all__ = ["LooseSpace", "invert", "loose_space", "residuals", "times"]
 
@@ -55,19 +55,10 @@ def invert(tasks, weight, precision, inverse):
             for j in range(i + 1):
                 for b in range(LANES):
                     A[i, j, b] = S[known + i, known + j, b] * scale[b] + precision[i, j]
-        for j in range(m):  # Cholesky factor, with the inverse of its diagonal
-            for k in range(j):
-                for b in range(LANES):
-                    A[j, j, b] -= A[j, k, b] * A[j, k, b]
+        factorise(A)
+        for j in range(m):
             for b in range(LANES):
-                A[j, j, b] = 1.0 / np.sqrt(A[j, j, b])
                 total -= 2.0 * np.log(A[j, j, b])
-            for i in range(j + 1, m):
-                for k in range(j):
-                    for b in range(LANES):
-                        A[i, j, b] -= A[i, k, b] * A[j, k, b]
-                for b in range(LANES):
-                    A[i, j, b] *= A[j, j, b]
         for j in range(m - 1, -1, -1):  # its inverse K, a column after those behind it
             for i in range(m - 1, j, -1):
                 for b in range(LANES):

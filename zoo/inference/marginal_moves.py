@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.group_moves import MOST_STEPS
+from zoo.inference.slice_move import slice_move
 
 __all__ = ["marginal_moves"]
 
@@ -39,31 +39,6 @@ def _log_density(s, grows, law, hinges, cost, start, stop, base, step):
         size = np.exp(s)
         prior -= 0.5 * law[2] / (size * size) + law[3] / size
     return prior + _log_likelihood(hinges, cost, start, stop, base, step, size)
-
-
-@njit(cache=True, nogil=True)
-def _slice_step(rng, width, grows, law, hinges, cost, start, stop, base, step):
-    """One slice-sampling update of ``s`` from 0, as :func:`~zoo.inference.group_moves.slice_log_scale`."""
-    level = _log_density(0.0, grows, law, hinges, cost, start, stop, base, step) - rng.standard_exponential()
-    left = -width * rng.random()
-    right = left + width
-    for _ in range(MOST_STEPS):
-        if not _log_density(left, grows, law, hinges, cost, start, stop, base, step) > level:
-            break
-        left -= width
-    for _ in range(MOST_STEPS):
-        if not _log_density(right, grows, law, hinges, cost, start, stop, base, step) > level:
-            break
-        right += width
-    for _ in range(MOST_STEPS):
-        s = left + (right - left) * rng.random()
-        if _log_density(s, grows, law, hinges, cost, start, stop, base, step) > level:
-            return s
-        if s < 0.0:
-            left = s
-        else:
-            right = s
-    return 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -99,7 +74,9 @@ def marginal_moves(
             a, b = starts[t], starts[t + 1]
             law[0] = -(P[t] @ (H @ pull))
             law[1] = P[t, t] * curvature
-            s = _slice_step(rng, 2.0 / np.sqrt(law[1]), False, law, hinges, cost, a, b, f, along)
+            width = 2.0 / np.sqrt(law[1])
+            line = (False, law, hinges, cost, a, b, f, along)
+            s = slice_move(rng, _log_density, line, width, True)
             H[t] += s * direction
             for n in range(a, b):
                 f[n] += s * along[n]
@@ -113,7 +90,8 @@ def marginal_moves(
             if scale.shape[0]:
                 law[2] = scale[t, t] * P[t, t]
                 law[3] = scale[t] @ P[t] - law[2]
-            grown = np.exp(_slice_step(rng, 0.5, True, law, hinges, cost, a, b, offset, base))
+            growth = (True, law, hinges, cost, a, b, offset, base)
+            grown = np.exp(slice_move(rng, _log_density, growth, 0.5, True))
             H[t] *= grown
             for n in range(a, b):
                 f[n] = offset[n] + grown * base[n]

@@ -20,7 +20,7 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.chains import copies, put_back
-from zoo.inference.collapsed_covariance import collapsed_moves
+from zoo.inference.collapsed_covariance import collapsed_moves, collapsed_task_moves
 from zoo.inference.compiled import njit
 from zoo.inference.draws import wishart
 from zoo.inference.group_moves import feature_moves, task_moves
@@ -196,7 +196,7 @@ def _sweep(
         prior = np.eye(n_tasks) if scale.shape[0] == 0 else scale
         P[:] = wishart(rng, nu_task + n_features, prior + H @ O @ H.T)
     if both and n_features > n_tasks:
-        _collapsed_task_moves(rng, H, P, nu_task, nu_feature, scale_chol)
+        collapsed_task_moves(rng, H, P, nu_task, nu_feature, scale_chol)
     if learn_feature:
         _draw_feature_precision(rng, H, P, O, nu_feature)
     if group_moves and learn_feature:
@@ -209,20 +209,6 @@ def _sweep(
 def _draw_feature_precision(rng, H, P, O, nu_feature):
     n_tasks, n_features = H.shape
     O[:] = wishart(rng, nu_feature + n_tasks, np.eye(n_features) + H.T @ P @ H)
-
-
-@njit(cache=True, nogil=True)
-def _collapsed_task_moves(rng, H, P, nu_task, nu_feature, scale_chol):
-    """Moves of the task covariance, on tasks that its scale matrix whitens."""
-    n_tasks, n_features = H.shape
-    if scale_chol.shape[0] == 0:
-        collapsed_moves(rng, H @ H.T, P, nu_task, nu_feature, n_features, n_tasks)
-        return
-    back = np.linalg.inv(scale_chol)
-    white = back @ H
-    turned = scale_chol.T @ P @ scale_chol
-    collapsed_moves(rng, white @ white.T, turned, nu_task, nu_feature, n_features, n_tasks)
-    P[:] = back.T @ turned @ back
 
 
 @dataclass(frozen=True, eq=False)

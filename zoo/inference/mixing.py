@@ -48,7 +48,7 @@ def mixing(values: np.ndarray) -> Mixing:
     Returns
     -------
     Mixing
-        NaN with fewer than four draws a chain; R-hat also where there is one chain. R-hat is
+        NaN with fewer than four draws per chain; R-hat also where there is one chain. R-hat is
         infinite where every chain stands still at a place of its own.
     """
     n_entries, chains, draws = values.shape
@@ -105,6 +105,20 @@ def _quantile(ordered: np.ndarray, p: float) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def _score(ordered, place, table, scores):
+    """Put the score of each sorted number at its place; equal ones have the same."""
+    size = len(ordered)
+    first = 0
+    while first < size:
+        last = first
+        while last + 1 < size and ordered[last + 1] == ordered[first]:
+            last += 1
+        for k in range(first, last + 1):
+            scores[place[k]] = table[first + last]
+        first = last + 1
+
+
+@njit(cache=True, nogil=True)
 def _normal_scores(order, ordered, table, scores, folded):
     """Normal scores of all draws, and of their distances from the median.
 
@@ -115,15 +129,7 @@ def _normal_scores(order, ordered, table, scores, folded):
     place = np.empty(size, dtype=np.int64)
     for e in range(n_entries):
         values, index = ordered[e], order[e]
-        first = 0
-        while first < size:
-            last = first
-            while last + 1 < size and values[last + 1] == values[first]:
-                last += 1
-            score = table[first + last]
-            for k in range(first, last + 1):
-                scores[e, index[k]] = score
-            first = last + 1
+        _score(values, index, table, scores[e])
         middle = size // 2
         median = values[middle] if size % 2 == 1 else 0.5 * (values[middle - 1] + values[middle])
         # Distances fall up to the median and rise from it: the largest is at one of the two ends.
@@ -138,15 +144,7 @@ def _normal_scores(order, ordered, table, scores, folded):
                 distance[k] = high
                 place[k] = index[right]
                 right -= 1
-        first = 0
-        while first < size:
-            last = first
-            while last + 1 < size and distance[last + 1] == distance[first]:
-                last += 1
-            score = table[first + last]
-            for k in range(first, last + 1):
-                folded[e, place[k]] = score
-            first = last + 1
+        _score(distance, place, table, folded[e])
 
 
 @njit(cache=True, nogil=True)

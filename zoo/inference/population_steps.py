@@ -11,7 +11,7 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 
-__all__ = ["LANES", "Space", "Tasks", "draw_population", "plain_sweep"]
+__all__ = ["LANES", "Space", "Tasks", "draw_population", "factorise", "plain_sweep"]
 
 # Tasks whose small matrices are factorised side by side, one in each lane of a vector instruction.
 LANES = 8
@@ -40,7 +40,7 @@ class Space(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _factorise(A):
+def factorise(A):
     """Lower Cholesky factors of the matrices in the lanes of ``A`` (D, D, lanes), in place; inverse diagonal."""
     for j in range(A.shape[0]):
         for k in range(j):
@@ -60,7 +60,7 @@ def _factorise(A):
 def _draw_block(rng, A, u, W):
     """Fill ``W`` (D, lanes) with draws of precision ``A`` and linear term ``u``; both are used up."""
     D = A.shape[0]
-    _factorise(A)
+    factorise(A)
     for i in range(D):
         for k in range(i):
             for b in range(LANES):
@@ -98,7 +98,7 @@ def _draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise):
 
 @njit(cache=True, nogil=True)
 def _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task):
-    """Step 2: the inverse variances, one a task or the same for all."""
+    """Step 2: the inverse variances, one per task or the same for all."""
     n_tasks, D = len(tasks.size), W.shape[1]
     apart, total = space.vector, np.empty(LANES)
     shape, rate = a, b

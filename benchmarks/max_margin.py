@@ -18,6 +18,7 @@ import argparse
 import os
 import platform
 import time
+import warnings
 
 import numpy as np
 import nutpie
@@ -114,6 +115,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=LENGTHS, default=list(LENGTHS))
     parser.add_argument("--nutpie-minutes", type=float, default=10.0)
     args = parser.parse_args()
+    # The table says of every sampler whether it has converged.
+    warnings.filterwarnings("ignore", category=zoo.ConvergenceWarning)
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, 2 chains")
     for name in args.sets:
         model, data = load(name)

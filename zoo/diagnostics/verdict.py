@@ -93,7 +93,8 @@ class Verdict(NamedTuple):
     def summary(self) -> str:
         """Worst R-hat and smallest ESS in one line."""
         if self.too_few:
-            return f"{self.draws} draws per chain are too few to judge convergence: R-hat and ESS need {LEAST_DRAWS}"
+            drawn = "1 draw per chain is" if self.draws == 1 else f"{self.draws} draws per chain are"
+            return f"{drawn} too few to judge convergence: R-hat and ESS need {LEAST_DRAWS}"
         if not self.entries:
             return "no variable varies, so that there is nothing to judge convergence by"
         r_hat = (

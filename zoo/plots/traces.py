@@ -93,7 +93,8 @@ def trace_rank(
         _trace(left, values)
         left.set_title(name, fontsize=10)
         _ranks(right, values)
-        right.set_title(f"ranks of {name}", fontsize=10)
+        title = f"ranks of {name}"  # over the narrower panel, where a long one would be cut off
+        right.set_title(title, fontsize=min(10.0, 520.0 / len(title)))
     panels[-1, 0].set_xlabel("draw")
     panels[-1, 1].set_xlabel("rank among the draws of all chains")
     chains = scalars["chain"].to_numpy() if "chain" in scalars.coords else range(scalars.sizes["chain"])

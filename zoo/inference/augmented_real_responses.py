@@ -1,0 +1,257 @@
+r"""Compiled augmentations of real responses: Gaussian and Student-t, scale mixtures of normal laws.
+
+``draw`` fills a weight w and a linear term v of every row, so that given the auxiliary variables
+the row adds :math:`-w f^2/2 + v f` to the log density of f. ``update`` draws the parameters under
+the likelihood itself, that is with the auxiliary variables integrated out. It therefore has to come
+right before ``draw``, which draws these anew given the new parameters: the two together are one
+exact draw of parameters and auxiliary variables given f (van Dyk & Park 2008). Any step between
+that reads the older w and v would change the law.
+
+A row of weight h > 0 has the density :math:`p(y \mid f)^h`, normaliser included, as if it stood
+there h times.
+
+All functions share their first arguments:
+
+rng : numpy.random.Generator
+f, y, weight : (N,) float64
+    Function values, responses, weights of the rows.
+task : (N,) int
+    In any order.
+parameters : named tuple of arrays
+    Each (1,), one value for all rows, or (T,), one a task. ``update`` changes them in place.
+laws : named tuple of (3,) arrays
+    Their priors, as numbers of :mod:`zoo.inference.parameter_laws`. A parameter whose law is
+    ``fixed()`` keeps its value.
+w, v : (N,) float64
+    Written.
+total : (T,) or (1,) float64
+    Written: sums over the rows of each task, or of all.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from zoo.inference.compiled import njit
+from zoo.inference.parameter_laws import (
+    at,
+    is_inverse_gamma_of_square,
+    is_learned,
+    log_law,
+    rows_by_group,
+)
+from zoo.inference.slice_move import slice_move
+
+__all__ = [
+    "GaussianLaws",
+    "GaussianParameters",
+    "StudentTLaws",
+    "StudentTParameters",
+    "gaussian_draw",
+    "gaussian_log_density",
+    "gaussian_update",
+    "student_t_draw",
+    "student_t_log_density",
+    "student_t_update",
+]
+
+_LOG_2_PI = math.log(2.0 * math.pi)
+
+
+class GaussianParameters(NamedTuple):
+    """Standard deviation ``noise``, (1,) or (T,)."""
+
+    noise: np.ndarray
+
+
+class GaussianLaws(NamedTuple):
+    """Its law, (3,)."""
+
+    noise: np.ndarray
+
+
+class StudentTParameters(NamedTuple):
+    """Scale ``noise`` and ``degrees`` of freedom, each (1,) or (T,)."""
+
+    noise: np.ndarray
+    degrees: np.ndarray
+
+
+class StudentTLaws(NamedTuple):
+    """Their laws, (3,) each."""
+
+    noise: np.ndarray
+    degrees: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def gaussian_draw(rng, f, y, weight, task, parameters, w, v):
+    r"""Fill :math:`w = h / \sigma^2` and :math:`v = w y`; nothing is random."""
+    for n in range(len(f)):
+        s = at(parameters.noise, task[n])
+        w[n] = weight[n] / (s * s)
+        v[n] = w[n] * y[n]
+
+
+@njit(cache=True, nogil=True)
+def gaussian_log_density(f, y, weight, task, parameters, total):
+    r"""Fill the sums of :math:`h \log N(y; f, \sigma^2)`."""
+    total[:] = 0.0
+    for n in range(len(f)):
+        s = at(parameters.noise, task[n])
+        r = (y[n] - f[n]) / s
+        total[task[n] if len(total) > 1 else 0] -= weight[n] * (0.5 * r * r + math.log(s) + 0.5 * _LOG_2_PI)
+
+
+@njit(cache=True, nogil=True)
+def _log_density_of_scale(shift, size, squares, u, law):
+    """Of the logarithm ``u + shift`` of a Gaussian scale, given the sums of weights and squares."""
+    new = u + shift
+    return -size * new - 0.5 * squares * math.exp(-2.0 * new) + log_law(law, new)
+
+
+@njit(cache=True, nogil=True)
+def gaussian_update(rng, f, y, weight, task, parameters, laws):
+    r"""Draw the noise given f.
+
+    With :math:`\sigma^2 \sim IG(a, b)` its conditional law is
+    :math:`IG(a + \frac12 \sum h_n, \; b + \frac12 \sum h_n (y_n - f_n)^2)`; with another law of
+    :math:`\sigma` one slice-sampling step in its logarithm leaves the conditional law unchanged.
+    """
+    if not is_learned(laws.noise):
+        return
+    noise = parameters.noise
+    size, squares = np.zeros(len(noise)), np.zeros(len(noise))
+    for n in range(len(f)):
+        g = task[n] if len(noise) > 1 else 0
+        r = y[n] - f[n]
+        size[g] += weight[n]
+        squares[g] += weight[n] * r * r
+    for g in range(len(noise)):
+        if is_inverse_gamma_of_square(laws.noise):
+            rate = laws.noise[2] + 0.5 * squares[g]
+            noise[g] = math.sqrt(rate / rng.standard_gamma(laws.noise[1] + 0.5 * size[g]))
+        else:
+            u = math.log(noise[g])
+            known = (size[g], squares[g], u, laws.noise)
+            noise[g] = math.exp(u + slice_move(rng, _log_density_of_scale, known, _width(size[g]), True))
+
+
+@njit(cache=True, nogil=True)
+def _width(size):
+    """Width of the first interval for the logarithm of a scale; wide enough for bad starts."""
+    return max(0.1, 2.0 / math.sqrt(1.0 + size))
+
+
+@njit(cache=True, nogil=True)
+def student_t_draw(rng, f, y, weight, task, parameters, w, v):
+    r"""Fill :math:`w = \lambda / \sigma^2` and :math:`v = w y` with a gamma variable a row.
+
+    Up to factors without f the density of a row is, with r = y - f,
+
+    .. math::
+
+        \left( 1 + \frac{r^2}{\nu \sigma^2} \right)^{-h (\nu + 1) / 2}
+        \propto \int_0^\infty \lambda^{h (\nu + 1)/2 - 1} e^{-\lambda \nu / 2} \;
+        e^{-\lambda r^2 / (2 \sigma^2)} \, d\lambda,
+
+    so that given f :math:`\lambda` is gamma with shape :math:`h (\nu + 1) / 2` and rate
+    :math:`\nu / 2 + r^2 / (2 \sigma^2)`, for any h above 0. For h = 2 this is the law of the sum of
+    two draws with h = 1, as it must be.
+    """
+    for n in range(len(f)):
+        s, nu = at(parameters.noise, task[n]), at(parameters.degrees, task[n])
+        r = (y[n] - f[n]) / s
+        w[n] = rng.standard_gamma(0.5 * weight[n] * (nu + 1.0)) / (0.5 * (nu + r * r)) / (s * s)
+        v[n] = w[n] * y[n]
+
+
+@njit(cache=True, nogil=True)
+def _t_normaliser(nu):
+    r"""Log of :math:`\Gamma((\nu + 1)/2) / (\Gamma(\nu/2) \sqrt{\nu \pi})`; by a series for large nu.
+
+    The logarithms of two large gamma functions would leave no digits of their difference.
+    """
+    if nu < 100.0:
+        return math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * nu) - 0.5 * math.log(nu * math.pi)
+    x = 2.0 / nu
+    return -0.5 * _LOG_2_PI - x * (1.0 / 8.0 - x * x * (1.0 / 192.0 - x * x / 640.0))
+
+
+@njit(cache=True, nogil=True)
+def student_t_log_density(f, y, weight, task, parameters, total):
+    """Fill the sums of h times the log density of Student's t, normalisers included."""
+    total[:] = 0.0
+    last, constant = -1.0, 0.0
+    for n in range(len(f)):
+        s, nu = at(parameters.noise, task[n]), at(parameters.degrees, task[n])
+        if nu != last:
+            last, constant = nu, _t_normaliser(nu)
+        r = (y[n] - f[n]) / s
+        value = constant - math.log(s) - 0.5 * (nu + 1.0) * math.log1p(r * r / nu)
+        total[task[n] if len(total) > 1 else 0] += weight[n] * value
+
+
+@njit(cache=True, nogil=True)
+def _log_density_of_noise(shift, start, stop, squares, powers, size, u, law):
+    """Of the logarithm ``u + shift`` of the scale.
+
+    ``squares``: r^2 / (nu s^2) at a shift of 0; ``powers``: h (nu + 1) / 2.
+    """
+    shrink = math.exp(-2.0 * shift)
+    total = log_law(law, u + shift) - size * shift
+    for i in range(start, stop):
+        total -= powers[i] * math.log1p(squares[i] * shrink)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _log_density_of_degrees(shift, start, stop, squares, weights, size, u, law):
+    """Of the logarithm ``u + shift`` of the degrees of freedom; ``squares``: r^2 / s^2."""
+    nu = math.exp(u + shift)
+    logs = 0.0
+    for i in range(start, stop):
+        logs += weights[i] * math.log1p(squares[i] / nu)
+    return log_law(law, u + shift) + size * _t_normaliser(nu) - 0.5 * (nu + 1.0) * logs
+
+
+@njit(cache=True, nogil=True)
+def student_t_update(rng, f, y, weight, task, parameters, laws):
+    """Draw scales, then degrees of freedom, given f, under the density of Student's t itself.
+
+    Each gets one slice-sampling step in its logarithm. A step of one task's parameter reads the
+    rows of that task alone.
+    """
+    squares, factors = np.empty(len(f)), np.empty(len(f))
+    if is_learned(laws.noise):
+        noise = parameters.noise
+        order, starts = rows_by_group(task, len(noise))
+        for g in range(len(noise)):
+            size = 0.0
+            for i in range(starts[g], starts[g + 1]):
+                n = order[i]
+                nu = at(parameters.degrees, task[n])
+                r = (y[n] - f[n]) / noise[g]
+                squares[i] = r * r / nu
+                factors[i] = 0.5 * weight[n] * (nu + 1.0)
+                size += weight[n]
+            u = math.log(noise[g])
+            known = (starts[g], starts[g + 1], squares, factors, size, u, laws.noise)
+            noise[g] = math.exp(u + slice_move(rng, _log_density_of_noise, known, _width(size), True))
+    if is_learned(laws.degrees):
+        degrees = parameters.degrees
+        order, starts = rows_by_group(task, len(degrees))
+        for g in range(len(degrees)):
+            size = 0.0
+            for i in range(starts[g], starts[g + 1]):
+                n = order[i]
+                r = (y[n] - f[n]) / at(parameters.noise, task[n])
+                squares[i] = r * r
+                factors[i] = weight[n]
+                size += weight[n]
+            u = math.log(degrees[g])
+            known = (starts[g], starts[g + 1], squares, factors, size, u, laws.degrees)
+            degrees[g] = math.exp(u + slice_move(rng, _log_density_of_degrees, known, 1.0, True))

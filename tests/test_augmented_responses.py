@@ -266,7 +266,7 @@ def _chain(update, rng, f, y, weight, task, given, laws, steps, n, out):
                 k += 1
 
 
-def updated(word, data, given, laws, n=6000, steps=20, seed=5):
+def updated(word, data, given, laws, n=4000, steps=8, seed=5):
     f, y, weight, task = data
     out = np.empty((n, sum(len(v) for v in given)))
     _chain(UPDATE[word], np.random.default_rng(seed), f, y, weight, task, given, laws, steps, n, out)
@@ -275,7 +275,7 @@ def updated(word, data, given, laws, n=6000, steps=20, seed=5):
 
 def assert_follows(draws: np.ndarray, log_u, what: str) -> None:
     """Draws of a parameter against the density of its logarithm, by quadrature."""
-    u = np.linspace(-7.0, 9.0, 6001)
+    u = np.linspace(-7.0, 9.0, 3001)
     value = np.array([log_u(v) for v in u])
     mass = np.cumsum(np.exp(value - value.max()))
     cdf = (mass - 0.5 * np.exp(value - value.max())) / mass[-1]
@@ -333,7 +333,7 @@ def test_scale_and_degrees_together():
     f, y, weight, _ = data = rows("student_t", 15, np.random.default_rng(6))
     laws = StudentTLaws(inverse_gamma_of_square(3.0, 1.5), gamma(2.0, 0.1))
     given = StudentTParameters(np.array([1.0]), np.array([5.0]))
-    draws = updated("student_t", data, given, laws, steps=80)
+    draws = updated("student_t", data, given, laws, steps=40)
     u, k = np.meshgrid(np.linspace(-3.5, 2.5, 300), np.linspace(-6.0, 6.0, 400), indexing="ij")
     value = sum(
         h * log_density("student_t", a, b, (np.exp(u), np.exp(k)))

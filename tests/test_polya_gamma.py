@@ -17,6 +17,7 @@ from numba import njit
 from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
+from zoo.inference import polya_gamma as module
 from zoo.inference.polya_gamma import polya_gamma, polya_gamma_one, rest_sums
 
 ONE = [0.0, 0.3, 1.0, 2.5, 3.3, 8.0, -20.0, 37.0, 39.0, 300.0]
@@ -150,6 +151,19 @@ def _erfc(x):
     from scipy.special import erfc
 
     return erfc(x)
+
+
+def test_series_that_accepts():
+    # Below the split r is so small that no number of draws would see a wrong later term: here it is large.
+    n = np.arange(40)
+    rng = np.random.default_rng(0)
+    for r in (0.3, 0.1, 1e-3):
+        limit = np.sum((-1.0) ** n * (2 * n + 1) * r ** (n * (n + 1) / 2))
+        for u in np.r_[rng.random(200), limit - 1e-9, limit + 1e-9]:
+            assert module._below_series(u, r) == (u < limit)
+    # What is accepted without the series would be accepted by it: r is largest at the split.
+    largest = max(math.exp(-4.0 / module._SPLIT), math.exp(-module._SPLIT * math.pi**2))
+    assert 3.0 * largest <= module._SHARE
 
 
 @pytest.mark.parametrize("K", [10, 25, 400])

@@ -59,6 +59,7 @@ __all__ = [
 ]
 
 _LOG_2_PI = math.log(2.0 * math.pi)
+_TINY = np.finfo(np.float64).tiny
 
 
 class GaussianParameters(NamedTuple):
@@ -133,7 +134,9 @@ def gaussian_update(rng, f, y, weight, task, parameters, laws):
     for g in range(len(noise)):
         if is_inverse_gamma_of_square(laws.noise):
             rate = laws.noise[2] + 0.5 * squares[g]
-            noise[g] = math.sqrt(rate / rng.standard_gamma(laws.noise[1] + 0.5 * size[g]))
+            # A gamma variable of small shape may be 0 in float64.
+            drawn = max(rng.standard_gamma(laws.noise[1] + 0.5 * size[g]), _TINY)
+            noise[g] = math.sqrt(rate / drawn)
         else:
             u = math.log(noise[g])
             known = (size[g], squares[g], u, laws.noise)
@@ -171,9 +174,10 @@ def student_t_draw(rng, f, y, weight, task, parameters, w, v):
 
 @njit(cache=True, nogil=True)
 def _t_normaliser(nu):
-    r"""Log of :math:`\Gamma((\nu + 1)/2) / (\Gamma(\nu/2) \sqrt{\nu \pi})`; by a series for large nu.
+    r"""Log of :math:`\Gamma((\nu + 1)/2) / (\Gamma(\nu/2) \sqrt{\nu \pi})`.
 
-    The logarithms of two large gamma functions would leave no digits of their difference.
+    For large nu it comes from its asymptotic series: the logarithms of two large gamma functions
+    would leave no digits of their difference.
     """
     if nu < 100.0:
         return math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * nu) - 0.5 * math.log(nu * math.pi)

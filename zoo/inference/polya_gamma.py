@@ -106,9 +106,8 @@ def polya_gamma_one(rng, z):
         return _inverse_gaussian(rng, 0.25 / s, 0.25)
     rate = 0.125 * _SQUARE + 0.5 * s * s
     above = 0.5 * math.pi / rate * math.exp(-_SPLIT * rate)
-    below = _normal_cdf((_SPLIT * s - 1.0) / _ROOT) + math.exp(2.0 * s) * _normal_cdf(
-        -(_SPLIT * s + 1.0) / _ROOT
-    )
+    low, high = (_SPLIT * s - 1.0) / _ROOT, (_SPLIT * s + 1.0) / _ROOT
+    below = _normal_cdf(low) + math.exp(2.0 * s) * _normal_cdf(-high)
     share_above = above / (above + 2.0 * math.exp(-s) * below)
     while True:
         if rng.random() < share_above:

@@ -1,7 +1,7 @@
 """Compiled augmentations of likelihoods: what they fill, the parameters that they draw, and both together.
 
 Null of the statistical tests: the draws follow the law that the likelihood says. Averages: abs(z) < 5.5, which one
-comparison exceeds with probability 4e-8. Distribution functions: Kolmogorov-Smirnov, p > 1e-7 each, some 40 of them.
+comparison exceeds with probability 4e-8. Distribution functions: Kolmogorov-Smirnov, p > 1e-7 each, some 60 of them.
 Together the false-alarm rate is below 1e-5.
 """
 

@@ -296,7 +296,7 @@ def _score_yardstick(
 
 
 def _label_scores(rows: MultiTaskData, f: np.ndarray) -> dict[str, float]:
-    scores = f1_scores(rows.y, f, rows.task)
+    scores = f1_scores(rows.y, f > 0.0, rows.task)
     return {
         "accuracy %": 100.0 * scores.accuracy,
         "micro F1 %": 100.0 * float(scores.micro_f1),

@@ -56,7 +56,7 @@ def _of_task_kernel(kernel: TaskKernel, n_features: int) -> LinearForm | None:
     if kernel.base is not None or not kernel.is_product or not fits:
         return None
     Q = None if kernel.Q is None else tensor(kernel.Q)
-    return LinearForm(kernel.task_matrix(), kernel.loadings(), Q)
+    return LinearForm(kernel.task_matrix(), kernel.matching_loadings(), Q)
 
 
 def _sum(parts: list[LinearForm | None]) -> LinearForm | None:

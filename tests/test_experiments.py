@@ -406,3 +406,18 @@ class TestCommand:
         table = pd.read_csv(tmp_path / "li2014-quick-table2.csv").set_index("model")
         ours = table.loc[["LR", "BM-MTL (Ω, R)", "NPBM-MTL (Z, R)"], "micro F1 %"]
         assert ((ours > 58) & (ours < 75)).all()
+
+
+def test_numbers_that_no_job_uses_are_refused(tmp_path, capsys):
+    """They were accepted, and nothing depended on them."""
+    for arguments, message in (
+        (["evgeniou2005", "--figure", "1", "--splits", "3"], "splits is 3"),
+        (["evgeniou2005", "--figure", "3", "--repeats", "3"], "repeats is 3"),
+        (["evgeniou2005", "--table", "1", "--sets", "computers", "--repeats", "3"], "repeats is 3"),
+        (["srijith2014", "--figure", "2", "--splits", "3"], "splits is 3"),
+        (["li2014", "--figure", "2", "--splits", "3"], "splits is 3"),
+        (["yu2005", "--figure", "1", "--repeats", "3"], "repeats is 3"),
+    ):
+        assert main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")]) == 2
+        assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

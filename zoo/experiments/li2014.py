@@ -19,7 +19,7 @@ from zoo.checks import whole_number
 from zoo.data import MultiTaskData
 from zoo.diagnostics import compare, explained_variance, f1_scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
-from zoo.experiments.request import require_known
+from zoo.experiments.request import require_known, require_used
 from zoo.experiments.yardsticks import (
     FeatureLearning,
     PooledLinear,
@@ -679,6 +679,7 @@ def _plan(
 ) -> _Plan:
     require_known(table=(tables, TABLES), figure=(figures, FIGURES), sets=(sets, [*LABEL_SETS, SCHOOL]))
     chosen = sets or (["emotions", SCHOOL] if quick else [*LABEL_SETS, SCHOOL])
+    require_used("splits", splits, bool(tables), "the tables")
     if splits is not None:
         whole_number(splits, "splits", 1)
     whole_number(cv, "cv", 2)

@@ -278,6 +278,7 @@ def test_one_task_by_its_name(fit):
         plots.task_correlation(fit, tasks=[])
 
 
+@pytest.mark.filterwarnings("ignore:y has one class")
 def test_pictures_of_weighted_rows_are_those_of_repeated_rows(real, fit):
     test = real[1]
     weight = np.where(np.arange(test.n_rows) % 5 == 0, 30.0, 1.0)

@@ -24,6 +24,7 @@ from zoo.checks import whole_number
 from zoo.data import MultiTaskData
 from zoo.diagnostics.quantities import scalar_quantities, varying
 from zoo.diagnostics.rank_bands import band_p_values
+from zoo.digest import code_digest
 from zoo.factory import Method, ModelFactory
 from zoo.inference.chains import run_chains
 from zoo.manifest import describe_data
@@ -292,6 +293,7 @@ class _Replication:
         del rows["y"]  # is simulated
         return {
             "model": repr(self.factory),
+            **({} if (code := code_digest(type(self.factory))) is None else {"code": code}),
             "rows": rows,
             "method": self.method,
             "draws": self.draws,

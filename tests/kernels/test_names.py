@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytensor
 import pytest
 import xarray as xr
@@ -11,6 +12,7 @@ from zoo.kernels import (
     ICM,
     Clustered,
     GraphLaplacian,
+    LearnedKernel,
     MeanRegularised,
     TaskGraph,
     TaskPrecision,
@@ -133,6 +135,26 @@ def test_a_penalty_goes_by_the_names_of_tasks():
     assert J(square) == pytest.approx(J(square.to_numpy().T))
     with pytest.raises(ValueError, match="the task 'a'"):
         J(u.rename(columns={"c": "d"}))
+
+
+def test_parts_of_a_sum_have_one_order():
+    with pytest.raises(ValueError, match="different orders"):
+        linear_form(ICM(3, W=np.ones(3), task_names=TASKS) + ICM(3, W=np.ones(3), task_names=OTHER), 2)
+    named = ICM(3, W=np.ones(3), task_names=TASKS) + MeanRegularised(3, n_tasks=3)
+    assert linear_form(named, 2) is not None
+
+
+def test_a_learned_kernel_takes_rows_of_one_order():
+    X = pd.DataFrame(np.arange(6.0).reshape(3, 2), TASKS)
+    base = pm.gp.cov.ExpQuad(2, ls=1.0)
+    kernel = LearnedKernel(
+        base, inputs=X, half=pd.DataFrame(np.eye(3), TASKS), mean=pd.Series(np.ones(3), TASKS)
+    )
+    assert kernel.half.shape == (3, 3)
+    with pytest.raises(ValueError, match="half has another index than inputs"):
+        LearnedKernel(base, inputs=X, half=pd.DataFrame(np.eye(3), OTHER))
+    with pytest.raises(ValueError, match="mean has another index than inputs"):
+        LearnedKernel(base, inputs=X, half=np.eye(3), mean=pd.Series(np.ones(3), OTHER))
 
 
 # ---------------------------------------------------------------- hooks of a subclass

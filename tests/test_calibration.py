@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 from scipy.stats import binom
@@ -225,3 +226,72 @@ def test_a_wrong_kernel_is_found(data, resimulate):
         factory, data, sweeps=3, resimulate=resimulate, size=120, kernel=wrong.with_response, random_seed=1
     )
     assert result.rejected, str(result)
+
+
+class _Changed:
+    """A kernel whose record is changed."""
+
+    def __init__(self, kernel, change):
+        self.kernel, self.change = kernel, change
+
+    def __getattr__(self, name):
+        return getattr(self.kernel, name)
+
+    def record(self, state):
+        return self.change({name: np.array(value) for name, value in self.kernel.record(state).items()})
+
+
+def test_a_kernel_that_is_not_compared_as_a_whole_is_refused(data):
+    """What is not finite, and what is not recorded, was left out of the comparison: nothing was rejected."""
+    factory = zoo.NIWLinear()
+    right = factory.gibbs_kernel(factory.prepare(data), data.y)
+    changes = {
+        "'coefficients' not finite": lambda record: {
+            **record,
+            "coefficients": np.nan * record["coefficients"],
+        },
+        "no variable 'noise'": lambda record: {k: v for k, v in record.items() if k != "noise"},
+    }
+    for message, change in changes.items():
+        with pytest.raises(ValueError, match=message):
+            kernel_test(
+                factory, data, sweeps=1, size=3, random_seed=1,
+                kernel=lambda y, change=change: _Changed(right.with_response(y), change),
+            )  # fmt: skip
+    with pytest.raises(ValueError, match="moves is an option"):
+        kernel_test(factory, data, size=3, kernel=right.with_response, moves=True)
+
+
+def test_a_kernel_of_another_model_is_refused(data):
+    class OtherPrior(zoo.NIWLinear):
+        def priors(self, data):
+            return super().priors(data)
+
+    class Potential(zoo.NIWLinear):
+        def gibbs_kernel(self, data, y, **options):
+            return super().gibbs_kernel(data, y, **options)
+
+        def priors(self, data):
+            pm.Potential("more", pm.math.constant(1.0))
+            return super().priors(data)
+
+    with pytest.raises(ValueError, match="OtherPrior overrides the hook `priors`"):
+        kernel_test(OtherPrior(), data, size=3)
+    with pytest.raises(ValueError, match="has a potential"):
+        kernel_test(Potential(), data, size=3)
+    with pytest.raises(ValueError, match="weight is given"):
+        kernel_test(zoo.NIWLinear(), replace(data, weight=np.full(data.n_rows, 2.0)), size=3)
+
+
+def test_quantities_of_the_prior_alone_are_refused(data):
+    """They were left out of the ranks without a word."""
+
+    def quantities(draws):
+        noise = draws["noise"].to_numpy()
+        return {"noise": noise, **({"mean": noise} if noise.size == 4 else {})}
+
+    with pytest.raises(RuntimeError, match="quantities has 'mean'"):
+        sbc(
+            zoo.PooledTasks(), data, "exact", replications=4, draws=9, quantities=quantities, random_seed=1,
+            progress=False,
+        )  # fmt: skip

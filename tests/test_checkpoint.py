@@ -29,6 +29,7 @@ from zoo.inference import chain_record, checkpoint
 from zoo.inference.chain_record import ChainRecord
 from zoo.inference.chains import run_chains
 from zoo.inference.checkpoint import open_checkpoint
+from zoo.warning_types import collected
 
 QUICK = dict(draws=40, tune=20, chains=2, random_seed=3, progress=False)
 
@@ -710,3 +711,38 @@ def test_steps_beside_nuts_refuse(tmp_path):
     model = zoo.MaxMargin(loss="epsilon_insensitive")
     with pytest.raises(ValueError, match='block="gibbs" cannot write a checkpoint'):
         model.fit(_data(False), "nuts", block="gibbs", checkpoint=tmp_path / "run.zarr", **QUICK)
+
+
+# ---------------------------------------------------------------- a subclass of the user's
+
+
+def _with_scale(scale: float) -> type:
+    """A class whose hook differs from another one's by a number alone."""
+    if scale == 1.0:
+
+        class Scaled(zoo.NIWLinear):
+            def coords(self, data):
+                return {**super().coords(data), "scale": [1.0]}
+
+    else:
+
+        class Scaled(zoo.NIWLinear):
+            def coords(self, data):
+                return {**super().coords(data), "scale": [2.0]}
+
+    return Scaled
+
+
+def test_a_checkpoint_of_changed_hooks_is_refused(tmp_path):
+    """Name and fields of the class were all that was compared: a changed hook went on with draws of the old one."""
+    data = zoo.datasets.simulate_matrix_normal(2, 2, 8, random_seed=1)[0]
+    path = tmp_path / "run.zarr"
+    settings = {"draws": 4, "tune": 2, "chains": 1, "random_seed": 1, "progress": False, "checkpoint": path}
+    with collected():
+        first = _with_scale(1.0)().fit(data, "gibbs", **settings)
+        again = _with_scale(1.0)().fit(data, "gibbs", **settings)
+    assert again.posterior.equals(first.posterior)
+    with pytest.raises(ValueError, match="code"):
+        _with_scale(2.0)().fit(data, "gibbs", **settings)
+    with pytest.raises(ValueError, match="code"):
+        zoo.NIWLinear().fit(data, "gibbs", **settings)

@@ -416,3 +416,28 @@ def test_predict_prints_tasks_and_classes_as_the_file_has_them(tables, tmp_path,
     pd.testing.assert_frame_equal(*tables_of)
     assert set(tables_of[0]["label"]) <= {"0", "1"}
     assert tables_of[0]["task"].tolist() == new["ward"].astype(str).tolist()
+
+
+def test_the_report_says_that_data_were_standardized(fitted, tables, tmp_path, capsys):
+    """Its numbers were on another scale than the user's, without a word."""
+    assert main(["report", str(fitted), "--out", str(tmp_path / "report")]) == 0
+    assert "The data were standardized" in capsys.readouterr().out
+    summary = pd.read_csv(tmp_path / "report" / "summary.csv", index_col="name")
+    assert (summary["scale"] == "standardized data").all()
+    raw = tmp_path / "raw.nc"
+    assert main(_fit(tables, raw, "--no-standardize")) == 0
+    capsys.readouterr()
+    assert main(["report", str(raw), "--out", str(tmp_path / "raw")]) == 0
+    assert "standardized" not in capsys.readouterr().out
+    assert "scale" not in pd.read_csv(tmp_path / "raw" / "summary.csv")
+
+
+def test_counts_keep_their_scale(tables, tmp_path, capsys):
+    """The default followed whether y holds labels, and counts were standardized."""
+    frame = pd.read_csv(tables / "train.csv")
+    frame["sold"] = np.arange(len(frame)) % 4
+    frame.drop(columns="score").to_csv(tmp_path / "counts.csv", index=False)
+    arguments = ["fit", "PooledGP", "--data", tmp_path / "counts.csv", "--y", "sold", "--task", "ward"]
+    fit = tmp_path / "fit.nc"
+    assert main([str(a) for a in [*arguments, "--set", "response=poisson", "--out", fit, *_FEW]]) == 0
+    assert zoo.load(fit).data.transform.y_scale == 1.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import unittest
+
+import pymc as pm
 import pytest
 
 import zoo
@@ -47,6 +50,38 @@ _SLOW = (
 
 for _name, _factory in _CASES.items():
     _members: dict[str, object] = {"make_factory": lambda self, factory=_factory: factory}
+    if _name == "KernelLocalSmoothing":  # folds of rows choose what is not given
+        _given = zoo.KernelLocalSmoothing(bandwidth=0.8, lam=1.0, noise=0.5)
+        _members["make_weighted_factory"] = lambda self, factory=_given: factory
     if _name in _SLOW:
         _members["pytestmark"] = [pytest.mark.statistical]
     globals()[f"Test{_name}"] = type(f"Test{_name}", (FactoryTestCase,), _members)
+
+
+class TestWeightsAreTested:
+    """The inherited test finds weights that a model of the user's reads otherwise, and skips where they are refused."""
+
+    class _Case(FactoryTestCase):
+        def __init__(self, factory: zoo.ModelFactory) -> None:
+            self.factory = factory
+
+        def make_factory(self) -> zoo.ModelFactory:
+            return self.factory
+
+    def test_a_wrong_weight_is_found(self) -> None:
+        class Roots(zoo.PooledTasks):
+            def likelihood(self, data, f):
+                parameters = {name: data.per_row(v) for name, v in self.observed_parameters().items()}
+                weight = {} if data.weight is None else {"weight": data.weight**0.5}
+                return self.observation.term(f, data.y, **parameters, **weight)
+
+        with pytest.raises(AssertionError, match="log density with weights"):
+            self._Case(Roots()).test_a_weight_is_a_number_of_rows()
+
+    def test_refused_weights_are_skipped(self) -> None:
+        class Without(zoo.PooledTasks):
+            def likelihood(self, data, f):
+                return pm.Normal("y", f, pm.modelcontext(None)["noise"], observed=data.y, dims="obs")
+
+        with pytest.raises(unittest.SkipTest, match="Without refuses weights: weight is given"):
+            self._Case(Without()).test_a_weight_is_a_number_of_rows()

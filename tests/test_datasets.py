@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -745,3 +746,14 @@ def test_conjoint_without_differences():
 def test_bad_argument_of_conjoint_is_named(argument, value):
     with pytest.raises(ValueError, match=rf"^{argument}\b"):
         datasets.simulate_conjoint(**({"n_customers": 3, "n_choices": 4} | {argument: value}))
+
+
+def test_sizes_go_to_their_tasks_and_unused_parameters_are_refused():
+    """A Series in another order was read by position; a tube of the hinge was accepted, and nothing depended on it."""
+    for sizes in ({"task 1": 3, "task 0": 9}, pd.Series({"task 1": 3, "task 0": 9}), [9, 3]):
+        data, _ = datasets.simulate_matrix_normal(2, 2, sizes, random_seed=1)
+        assert np.bincount(data.task).tolist() == [9, 3]
+    with pytest.raises(ValueError, match=r"epsilon is 0\.3, and the loss 'hinge'"):
+        datasets.simulate_matrix_normal(loss="hinge", epsilon=0.3)
+    with pytest.raises(ValueError, match=r"margin is 2\.0, and the loss 'epsilon_insensitive'"):
+        datasets.simulate_matrix_normal(margin=2.0)

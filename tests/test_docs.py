@@ -243,7 +243,7 @@ _LAYERS = (
     ("factory",),
     ("models",),
     ("registry",),
-    ("testing", "testing_observations"),
+    ("testing", "testing_observations", "testing_weights"),
     ("diagnostics",),
     ("plots", "selection"),
     ("report", "demo"),

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import zoo
 from zoo.cli import main
-from zoo.experiments import li2014
+from zoo.experiments import conjoint, li2014
 from zoo.experiments.li2014 import Settings, curves, latent_table, reproduce, score_table
 from zoo.experiments.outputs import markdown
 from zoo.experiments.yardsticks import (
@@ -406,3 +406,42 @@ class TestCommand:
         table = pd.read_csv(tmp_path / "li2014-quick-table2.csv").set_index("model")
         ours = table.loc[["LR", "BM-MTL (Ω, R)", "NPBM-MTL (Z, R)"], "micro F1 %"]
         assert ((ours > 58) & (ours < 75)).all()
+
+
+def test_numbers_that_no_job_uses_are_refused(tmp_path, capsys):
+    """They were accepted, and nothing depended on them."""
+    for arguments, message in (
+        (["evgeniou2005", "--figure", "1", "--splits", "3"], "splits is 3"),
+        (["evgeniou2005", "--figure", "3", "--repeats", "3"], "repeats is 3"),
+        (["evgeniou2005", "--table", "1", "--sets", "computers", "--repeats", "3"], "repeats is 3"),
+        (["srijith2014", "--figure", "2", "--splits", "3"], "splits is 3"),
+        (["li2014", "--figure", "2", "--splits", "3"], "splits is 3"),
+        (["yu2005", "--figure", "1", "--repeats", "3"], "repeats is 3"),
+    ):
+        assert main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")]) == 2
+        assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_yardsticks_go_by_names_and_refuse_weights():
+    """Coefficients were paired with the codes of the rows, whatever their tasks were called; weights were left out."""
+    rng = np.random.default_rng(3)
+    X, task = rng.standard_normal((30, 2)), np.array(["a", "b"])[np.arange(30) % 2]
+    y = np.where(task == "a", X[:, 0], -2.0 * X[:, 1])
+    train = zoo.MultiTaskData.from_arrays(X, y, task)
+    W = SeparateLinear("squared").fit(train, 1e6)
+    codes = (task == "a").astype(int)
+    turned = zoo.MultiTaskData.from_arrays(X, y, codes, task_names=["b", "a"])
+    assert turned.task_names != train.task_names
+    np.testing.assert_allclose(decision(W, train, turned), decision(W, train, train))
+    one = train.select_tasks(["b"])
+    np.testing.assert_allclose(decision(W, train, one), decision(W, train, train)[task == "b"])
+    others = zoo.MultiTaskData.from_arrays(X[:, ::-1], y, task, feature_names=list(train.feature_names)[::-1])
+    with pytest.raises(ValueError, match="other feature_names"):
+        decision(W, train, others)
+    with pytest.raises(ValueError, match="other task_names"):
+        conjoint.labels(train, turned)
+    weighted = replace(train, weight=np.full(30, 2.0))
+    for fit in (SeparateLinear("squared").fit, FeatureLearning("squared").fit, conjoint.machine):
+        with pytest.raises(ValueError, match="weight is given"):
+            fit(weighted, 1.0, *((0.1,) if fit is conjoint.machine else ()))

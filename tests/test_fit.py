@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 import zoo
+from zoo.warning_types import collected
 
 
 @pytest.fixture(scope="module")
@@ -303,3 +304,24 @@ def test_tables_in_place_of_data_are_refused_by_name():
     data = zoo.MultiTaskData.from_frame(frame, y="y")
     with pytest.raises(TypeError, match=r"method is a Series.*'exact'"):
         zoo.PooledTasks().fit(data, frame["y"])
+
+
+def test_a_class_of_the_users_is_not_taken_for_its_namesake(tmp_path):
+    """A subclass under the name of a class of the package was loaded as that one, and predicted by its hooks."""
+
+    class PooledTasks(zoo.PooledTasks):
+        def latent(self, data, priors):
+            return 2.0 * super().latent(data, priors)
+
+    data = zoo.datasets.simulate_matrix_normal(2, 2, 8, random_seed=1)[0]
+    with collected():
+        fit = PooledTasks().fit(
+            data, "nuts", draws=2, tune=2, chains=1, random_seed=1, progress=False,
+            nuts={"nuts_sampler": "pymc", "max_treedepth": 2},
+        )  # fmt: skip
+    path = fit.save(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match=r"PooledTasks', a class of its own"):
+        zoo.load(path)
+    again = zoo.load(path, factory=PooledTasks)
+    assert again.predict(data, random_seed=1).equals(fit.predict(data, random_seed=1))
+    assert again.save(tmp_path / "again.nc").read_bytes()

@@ -1,5 +1,6 @@
 """Pictures: what they show, not how they look."""
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -256,3 +257,48 @@ def test_objective_trace_shows_the_climb(real, fit):
     assert np.array_equal(line, em.idata["sample_stats"]["penalised_log_likelihood"].to_numpy()[0])
     with pytest.raises(ValueError, match="trace_rank"):
         plots.objective_trace(fit)
+
+
+def test_estimates_have_no_interval_and_no_chains(real, pooled):
+    """One draw made a posterior mean of the estimate, an interval of width 0 and a trace of one point."""
+    em = zoo.NIWLinear().fit(real[0].standardize(), "em", progress=False)
+    axes = plots.coefficient_forest(em).axes[0]
+    assert axes.get_xlabel() == "estimate, standardized data"
+    assert not axes.collections
+    assert plots.coefficient_forest(pooled).axes[0].collections
+    with pytest.raises(ValueError, match="fit was made by method 'em', an estimate without draws"):
+        plots.trace_rank(em)
+
+
+def test_one_task_by_its_name(fit):
+    """The letters of a name were read as tasks."""
+    name = str(fit.data.task_names[0])
+    assert _labels(plots.task_correlation(fit, tasks=name).axes[0].get_xticklabels()) == [name]
+    with pytest.raises(ValueError, match="tasks is empty"):
+        plots.task_correlation(fit, tasks=[])
+
+
+@pytest.mark.filterwarnings("ignore:y has one class")
+def test_pictures_of_weighted_rows_are_those_of_repeated_rows(real, fit):
+    test = real[1]
+    weight = np.where(np.arange(test.n_rows) % 5 == 0, 30.0, 1.0)
+    repeated = test.take(np.repeat(np.arange(test.n_rows), weight.astype(int)))
+    weighted = replace(test, weight=weight)
+    titles = [
+        plots.predicted_vs_observed(fit, rows, random_seed=1).axes[0].get_title().split(" (pooled)")[0]
+        for rows in (weighted, repeated, test)
+    ]
+    assert titles[0] == titles[1] != titles[2]
+
+    labels = [
+        replace(rows, y=(rows.original_y() > 0.0).astype(float)) for rows in (real[0], weighted, repeated)
+    ]
+    model = _fit(zoo.PooledTasks(response="logistic"), labels[0])
+    points = []
+    for rows in labels[1:]:
+        axes = plots.predicted_vs_observed(model, rows, random_seed=1).axes[0]
+        points.append(
+            (axes.get_lines()[1].get_xydata(), [text.get_text() for text in axes.texts], axes.get_title())
+        )
+    np.testing.assert_allclose(points[0][0], points[1][0])
+    assert points[0][1:] == points[1][1:]

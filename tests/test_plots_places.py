@@ -301,3 +301,32 @@ class TestVariogram:
         for wrong in (dataset["semivariance"], dataset.drop_vars("robust"), dataset.rename(distance="h")):
             with pytest.raises(ValueError, match=r"Hand over what zoo.diagnostics.variogram returned"):
                 plots.variogram(wrong)
+
+
+# ---------------------------------------------------------------- by name
+
+
+def test_points_of_a_grid_go_to_their_columns(data):
+    """A Series in another order than the columns was read by position."""
+    wanted = plots.grid(data, n=(5, 4), columns=("long", "lat"))
+    for n in ({"lat": 4, "long": 5}, pd.Series({"lat": 4, "long": 5}), pd.Series([5, 4])):
+        np.testing.assert_array_equal(plots.grid(data, n=n, columns=("long", "lat")), wanted)
+    with pytest.raises(ValueError, match="n has the names lat, day"):
+        plots.grid(data, n={"lat": 4, "day": 5}, columns=("long", "lat"))
+
+
+def test_a_mask_of_other_rows_is_refused(data):
+    t = plots.grid(data, n=3)
+    hidden = np.arange(9) < 3
+    coefficients = _coefficients(t)
+    wanted = plots.coefficient_map(coefficients, "x", mask=hidden).axes[0].collections[0].get_array()
+    for mask in (pd.Series(hidden), xr.DataArray(hidden, dims="place")):
+        shown = plots.coefficient_map(coefficients, "x", mask=mask).axes[0].collections[0].get_array()
+        np.testing.assert_array_equal(shown.mask, wanted.mask)
+    backwards = np.arange(9)[::-1]
+    for mask in (
+        pd.Series(hidden, backwards),
+        xr.DataArray(hidden, dims="place", coords={"place": backwards}),
+    ):
+        with pytest.raises(ValueError, match="mask has another index"):
+            plots.coefficient_map(coefficients, "x", mask=mask)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.stats import norm
@@ -270,3 +271,94 @@ def test_scalars_by_name():
         scalar_summaries(_posterior(), ["coefficients"])
     with pytest.raises(ValueError, match="var_names is empty"):
         scalar_summaries(_posterior(), [])
+
+
+# ---------------------------------------------------------------- what would count without being what it should be
+
+
+@pytest.mark.parametrize(
+    ("label", "predicted", "message"),
+    [
+        ([1, 0, 1], [0.9, 0.1, 0.2], "predicted is 0.9 in row 0"),  # probabilities are all above 0
+        ([1, 2, 2], [1, 2, 1], "label is 2 in row 1"),
+        ([1, np.nan, 0], [1, 1, 0], "label is nan in row 1"),
+        ([1, 0, -1], [1, 1, 1], "label is 0 in row 1"),
+        (["a", "b", "a"], [1, 0, 1], "label is a in row 0"),
+    ],
+)
+def test_what_is_no_label_is_refused(label, predicted, message):
+    with pytest.raises(ValueError, match=message):
+        f1_scores(label, predicted)
+
+
+def test_labels_of_nullable_columns_and_objects_count():
+    wanted = f1_scores([1, 0, 1], [1, 1, 0])
+    assert (
+        f1_scores(pd.Series([1, 0, 1], dtype="Int64"), pd.Series([True, True, False], dtype="boolean"))
+        == wanted
+    )
+    assert f1_scores(np.array([1, 0, 1], dtype=object), [1, 1, -1]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("label", "probability", "message"),
+    [
+        (
+            [1, 0],
+            [90.0, 10.0],
+            "probability is 90 in row 0",
+        ),  # percent were held off 1 as if they were certain
+        ([1, 0], [0.9, -0.1], "probability is -0.1 in row 1"),
+        ([1, np.nan], [0.9, 0.1], "label is nan in row 1"),
+        ([1, 3], [0.9, 0.1], "label is 3 in row 1"),
+    ],
+)
+def test_log_loss_of_what_is_no_probability_or_label_is_refused(label, probability, message):
+    with pytest.raises(ValueError, match=message):
+        log_loss(label, probability)
+
+
+def test_a_row_without_a_task_is_refused():
+    for task in (["a", None, "b"], [1.0, np.nan, 2.0]):
+        with pytest.raises(ValueError, match="task is missing in row 1"):
+            f1_scores([1, 0, 1], [1, 0, 1], task)
+        with pytest.raises(ValueError, match="task is missing in row 1"):
+            explained_variance([1.0, 2.0, 4.0], [1.0, 2.0, 3.0], task)
+
+
+def test_scores_of_weighted_rows_are_those_of_repeated_rows():
+    rng = np.random.default_rng(7)
+    y, mean, task = rng.normal(size=30), rng.normal(size=30), np.arange(30) % 3
+    label, guess, p = rng.random(30) < 0.5, rng.random(30) < 0.5, rng.random(30)
+    weight = 1.0 + np.arange(30) % 4
+    rows = np.repeat(np.arange(30), weight.astype(int))
+    assert explained_variance(y, mean, task, weight) == pytest.approx(
+        explained_variance(y[rows], mean[rows], task[rows])
+    )
+    assert f1_scores(label, guess, task, weight) == pytest.approx(
+        f1_scores(label[rows], guess[rows], task[rows])
+    )
+    assert log_loss(label, p, weight) == pytest.approx(log_loss(label[rows], p[rows]))
+    with pytest.raises(ValueError, match="weight is 0 in row 0"):
+        log_loss(label, p, weight - 1.0)
+
+
+def _with_repeated_rows(test):
+    """The rows with weights, and with every row so many times."""
+    weight = 1.0 + np.arange(test.n_rows) % 3
+    return replace(test, weight=weight), test.take(np.repeat(np.arange(test.n_rows), weight.astype(int)))
+
+
+def test_comparisons_use_the_weights_of_the_test_rows(real, labelled):
+    for fits, test in (real, ({"labels": labelled[0]}, labelled[1])):
+        weighted, repeated = _with_repeated_rows(test)
+        found, wanted = (compare(fits, rows, random_seed=3) for rows in (weighted, repeated))
+        # Draws of y differ from row to row: the intervals alone are not the same.
+        same = [column for column in found if "covers" not in column]
+        np.testing.assert_allclose(found[same], wanted[same], rtol=1e-9)
+        assert not np.allclose(found[same], compare(fits, test, random_seed=3)[same], rtol=1e-3)
+    fits, test = real
+    weighted, repeated = _with_repeated_rows(test)
+    for fit in fits.values():
+        nlpd = negative_log_predictive_density(fit, weighted)
+        assert nlpd == pytest.approx(negative_log_predictive_density(fit, repeated))

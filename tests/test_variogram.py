@@ -218,3 +218,15 @@ def test_band_has_its_false_alarm_rate():
 def test_errors_name_the_argument(values, t, arguments, message):
     with pytest.raises(ValueError, match=message):
         variogram(values, t, **arguments)
+
+
+def test_scales_go_to_their_columns():
+    """A Series in another order than the columns was read by position."""
+    rng = np.random.default_rng(1)
+    places, values = pd.DataFrame(rng.random((30, 2)), columns=["long", "lat"]), rng.random(30)
+    settings = {"bins": 3, "max_distance": 0.5, "permutations": 0}
+    wanted = variogram(values, places, scale=[1.0, 2.0], **settings)
+    for scale in (pd.Series({"lat": 2.0, "long": 1.0}), {"lat": 2.0, "long": 1.0}, pd.Series([1.0, 2.0])):
+        assert variogram(values, places, scale=scale, **settings).identical(wanted)
+    with pytest.raises(ValueError, match="scale has the names lat, height"):
+        variogram(values, places, scale={"lat": 2.0, "height": 1.0}, **settings)

@@ -126,7 +126,9 @@ def fit(
     tune: Tune = 1000,
     chains: Chains = 4,
     seed: Seed = None,
-    standardize: Annotated[bool, typer.Option(help="Scale features, and a real response.")] = True,
+    standardize: Annotated[
+        bool, typer.Option(help="Scale features, and a real response (no labels, no counts).")
+    ] = True,
     intercept: Annotated[bool, typer.Option(help="Add a feature that is 1 everywhere.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
 ) -> None:
@@ -141,7 +143,7 @@ def fit(
         _require_columns(table, data, {"--y": [y], "--task": [task], "--features": _split(features)})
         training = _training_data(table, y, task, _split(features), intercept)
         if standardize:
-            training = training.standardize(y=not factory.observation.labels)
+            training = training.standardize(y=_has_a_scale(factory))
         _check(factory, training)
         typer.echo(f"{factory!r}\n{training!r}")
         result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
@@ -354,6 +356,14 @@ def _check(factory: ModelFactory, data: MultiTaskData) -> None:
     with _settings_of_the_right_kind(type(factory).__name__), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         factory.validate(data)
+
+
+def _has_a_scale(factory: ModelFactory) -> bool:
+    """Whether y may be scaled: it is no label, and its mean is f itself, not a function of it as that of counts."""
+    from zoo.likelihoods.base import Likelihood
+
+    observation = factory.observation
+    return not observation.labels and type(observation).mean is Likelihood.mean
 
 
 def _split(names: str | None) -> list[str] | None:

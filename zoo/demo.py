@@ -23,6 +23,7 @@ from zoo.report import (
     print_frame,
     save_figure,
     summary_table,
+    with_scale,
     write_csv,
 )
 
@@ -118,7 +119,11 @@ def run_demo(
         fit = model.fit(train, "gibbs", draws=draws, tune=tune, chains=chains, random_seed=seed, thin=_THIN)
         complete(fit)
         summary = summary_table(fit)
-        print_frame(console, _shown(summary), f"Posterior: {_SUMMARY_ROWS} of {len(summary):,} rows")
+        print_frame(
+            console,
+            _shown(summary),
+            f"Posterior (standardized data): {_SUMMARY_ROWS} of {len(summary):,} rows",
+        )
         print_diagnostics(console, fit, warned=True)
         fits = {type(model).__name__: fit}
         yardsticks: tuple[ModelFactory, ...] = (zoo.IndependentTasks(), zoo.PooledTasks())
@@ -129,7 +134,7 @@ def run_demo(
         comparison = compare(fits, chosen.test, random_seed=seed)
         print_frame(console, comparison, "Held-out rows", digits=2)
         write_csv(comparison, folder / "comparison.csv")
-        write_csv(summary, folder / "summary.csv")
+        write_csv(with_scale(summary, fit), folder / "summary.csv")
         _write(folder, fit, chosen.test, seed)
     console.print(f"Written to {Path(out).resolve()}", markup=False, soft_wrap=True)
     return Path(out)

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-__all__ = ["Labelled", "as_pandas", "in_order_of_names", "read_column", "read_table", "require_one_each"]
+__all__ = [
+    "Labelled",
+    "as_pandas",
+    "by_name",
+    "in_order_of_names",
+    "read_column",
+    "read_table",
+    "require_one_each",
+]
 
 # Dims of xarray that hold columns, and the one that holds rows, where their labels do not tell.
 _COLUMN_DIMS, _ROW_DIM = ("feature", "t_column", "task"), "obs"
@@ -140,6 +148,29 @@ def in_order_of_names(table: Any, wanted: Any, argument: str, names_argument: st
             f"Give the columns of {argument} as {names_argument}, in any order, or names that are all new."
         )
     return table, wanted
+
+
+def by_name(values: Any, argument: str, known: Sequence[str]) -> Any:
+    """The values of a dict or of a Series with names, in the order of ``known``; anything else as it is.
+
+    Raises
+    ------
+    ValueError
+        The names are not those that are known.
+    """
+    values = as_pandas(values, argument)
+    if isinstance(values, pd.Series) and list(values.index) != list(range(len(values))):
+        given = [(str(name), value) for name, value in values.items()]
+    elif isinstance(values, Mapping):
+        given = [(str(name), value) for name, value in values.items()]
+    else:
+        return values
+    if sorted(name for name, _ in given) != sorted(known):
+        raise ValueError(
+            f"{argument} has the names {', '.join(name for name, _ in given)}. "
+            f"Give one value for each of {', '.join(known)}."
+        )
+    return [dict(given)[name] for name in known]
 
 
 # -------------------------------------------------------------------- parts

@@ -13,7 +13,7 @@ import numpy as np
 
 from zoo.checks import is_sparse
 from zoo.data import MultiTaskData
-from zoo.digest import add_array
+from zoo.digest import add_array, code_digest
 from zoo.fit import Fit
 from zoo.inference.chains import seed_sequence
 
@@ -64,6 +64,8 @@ def describe_run(
     return {
         "versions": {"zoo": zoo.__version__, **{name: version(name) for name in packages}},
         "factory": _plain(factory.to_spec(), "factory"),
+        # A subclass of the user's may have the name of another class, or hooks that were changed since.
+        **({} if (code := code_digest(type(factory))) is None else {"code": code}),
         "method": method,
         "draws": run.draws,
         "tune": run.tune,

@@ -27,6 +27,7 @@ __all__ = [
     "run_report",
     "save_figure",
     "summary_table",
+    "with_scale",
     "write_csv",
 ]
 
@@ -88,6 +89,11 @@ def summary_table(fit: Fit) -> pd.DataFrame:
         return az.summary(tree, round_to="none").rename_axis("name")
 
 
+def with_scale(summary: pd.DataFrame, fit: Fit) -> pd.DataFrame:
+    """A summary as it is written: of standardized data each row says so, for its numbers are not the user's units."""
+    return summary if fit.data.transform is None else summary.assign(scale="standardized data")
+
+
 def _estimates_table(fit: Fit) -> pd.DataFrame:
     """The estimates of a fit without draws, of every variable that is not too large."""
     rows = {}
@@ -143,7 +149,7 @@ def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[
 
     with staged_folder(out) as folder:
         summary = summary_table(fit)
-        write_csv(summary, folder / "summary.csv")
+        write_csv(with_scale(summary, fit), folder / "summary.csv")
         if has_chains(fit):
             write_csv(fit.diagnostics(), folder / "diagnostics.csv")
         if "task_cov" in fit.posterior:
@@ -160,5 +166,11 @@ def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[
     console.print(f"{fit!r}", markup=False, soft_wrap=True)
     if short := shortfall(fit.idata):
         console.print(f"The fit was {short}.", markup=False, soft_wrap=True)
+    if fit.data.transform is not None:
+        console.print(
+            "The data were standardized: summary, coefficients and traces are on that scale. Predictions are on yours.",
+            markup=False,
+            soft_wrap=True,
+        )
     print_diagnostics(console, fit)
     return written

@@ -27,7 +27,7 @@ __all__ = ["load", "save", "to_datatree"]
 SCHEMA_VERSION = 1
 _DATA_INTEGER = np.int32
 _ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
-_OPTIONAL = ("zoo_conditioned", "zoo_task_name")
+_OPTIONAL = ("zoo_conditioned", "zoo_task_name", "zoo_own_class")
 _GROUPS = ("posterior", "observed_data", "constant_data")
 
 
@@ -140,12 +140,21 @@ def save(fit: Fit, path: str | os.PathLike[str], overwrite: bool = False) -> Pat
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
         zoo_conditioned=json.dumps(fit.conditioned),
         **({} if fit.data.task_column is None else {"zoo_task_name": json.dumps(fit.data.task_column)}),
+        **_own_class(type(fit.factory)),
     )
     tree.attrs["zoo_digest"] = _digest(tree)
     with staged_file(path) as temporary:
         tree.to_netcdf(temporary, engine="h5netcdf")
         seal(Path(temporary))
     return Path(path)
+
+
+def _own_class(cls: type[ModelFactory]) -> dict[str, str]:
+    """What a file says of a class of the user's that has the name of one of the registry: it is not that one."""
+    from zoo.registry import FACTORIES, get_factory
+
+    namesake = cls.__name__ in FACTORIES and get_factory(cls.__name__) is not cls
+    return {"zoo_own_class": json.dumps(f"{cls.__module__}.{cls.__qualname__}")} if namesake else {}
 
 
 def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None) -> Fit:
@@ -209,10 +218,15 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         raise ValueError(
             f"path {str(source)!r} holds a fit of {spec['factory']}, not of {cls.__name__}. Pass that class."
         )
-    transform, conditioned, task_column = (
+    transform, conditioned, task_column, own_class = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *_OPTIONAL)
     )
+    if own_class is not None and factory is None:
+        raise ValueError(
+            f"path {str(source)!r} holds a fit of {str(own_class)!r}, a class of its own under the name of one of the "
+            "package. Pass it: zoo.load(path, factory=...)."
+        )
     try:
         model = cls.from_spec(spec)
         data = replace(_data_from_tree(tree, transform), task_column=_task_column(task_column))

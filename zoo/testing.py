@@ -35,6 +35,7 @@ from zoo.kernels import (
 from zoo.likelihoods.base import Likelihood
 from zoo.storage import load
 from zoo.testing_observations import ObservationTests
+from zoo.testing_weights import WeightTests
 from zoo.warning_types import collected
 
 __all__ = ["FactoryTestCase", "KernelTestCase"]
@@ -55,7 +56,7 @@ def _quickly(by_nuts: bool) -> Iterator[dict[str, Any]]:
         yield {"nuts": _QUICK_NUTS}
 
 
-class FactoryTestCase(ObservationTests):
+class FactoryTestCase(ObservationTests, WeightTests):
     """The contract of a factory.
 
     Subclass it in a test module as ``TestMyModel`` and say what is tested:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from zoo.checks import covariance, not_negative, one_of, positive, whole_number
 from zoo.data import MultiTaskData
+from zoo.frames import by_name
 from zoo.seeds import generator
 
 if TYPE_CHECKING:
@@ -256,9 +257,9 @@ def simulate_matrix_normal(
     C : float
         Weight of the loss, above 0.
     epsilon : float
-        Half width of the insensitive tube, 0 or more.
+        Half width of the insensitive tube, 0 or more; for that loss alone.
     margin : float
-        Margin of the hinge, above 0.
+        Margin of the hinge, above 0; for that loss alone.
     feature_cov, task_cov : (D, D) and (T, T) array_like, optional
         Covariances of the coefficients. Default: inverse-Wishart draws with ``dim + 3`` degrees of freedom
         and the identity as mean.
@@ -287,6 +288,13 @@ def simulate_matrix_normal(
     whole_number(n_features, "n_features")
     sizes = _task_sizes(n_per_task, n_tasks)
     one_of(loss, ["epsilon_insensitive", "hinge"], "loss")
+    for name, value, default, other in (
+        ("epsilon", epsilon, 0.1, "epsilon_insensitive"), ("margin", margin, 1.0, "hinge")
+    ):  # fmt: skip
+        if loss != other and value != default:
+            raise ValueError(
+                f"{name} is {value!r}, and the loss {loss!r} has none. Use loss={other!r}, or leave it out."
+            )
     likelihoods: dict[str, Hinge | EpsilonInsensitive] = {
         "hinge": Hinge(C=C, margin=margin),
         "epsilon_insensitive": EpsilonInsensitive(C=C, epsilon=epsilon),
@@ -314,10 +322,10 @@ def simulate_matrix_normal(
 
 
 def _task_sizes(n_per_task: Any, n_tasks: int) -> np.ndarray:
-    if np.ndim(n_per_task) == 0:
+    if np.ndim(n_per_task) == 0 and not isinstance(n_per_task, Mapping):
         whole_number(n_per_task, "n_per_task")
         return np.full(n_tasks, n_per_task)
-    sizes = list(n_per_task)
+    sizes = list(by_name(n_per_task, "n_per_task", [f"task {i}" for i in range(n_tasks)]))
     if len(sizes) != n_tasks:
         raise ValueError(f"n_per_task has {len(sizes)} entries for {n_tasks} tasks. Give one a task.")
     for size in sizes:

@@ -24,6 +24,7 @@ from zoo.checks import whole_number
 from zoo.data import MultiTaskData
 from zoo.diagnostics.quantities import scalar_quantities, varying
 from zoo.diagnostics.rank_bands import band_p_values
+from zoo.digest import code_digest
 from zoo.factory import Method, ModelFactory
 from zoo.inference.chains import run_chains
 from zoo.manifest import describe_data
@@ -31,7 +32,7 @@ from zoo.predictive import PointwiseLogLikelihood, joint_draws
 from zoo.runner import Job, run_jobs
 from zoo.seeds import generator
 
-__all__ = ["Calibration", "sbc"]
+__all__ = ["Calibration", "require_simulated_rows", "sbc"]
 
 Quantities = Callable[[xr.Dataset], dict[str, np.ndarray]]
 
@@ -233,7 +234,12 @@ def _require_simulated(factory: ModelFactory, data: MultiTaskData, y: np.ndarray
         raise ValueError(
             f"{bad} was drawn as not finite: the prior is too wide. Give the factory narrower fields."
         )
-    prepared = [factory.prepare(replace(data, y=values)) for values in y[:2]]
+    require_simulated_rows(factory, data, y[:2])
+
+
+def require_simulated_rows(factory: ModelFactory, data: MultiTaskData, y: Any) -> None:
+    """Raise where draws of y do not have the law that the model says of these rows; ``y`` holds two of them."""
+    prepared = [factory.prepare(replace(data, y=values)) for values in y]
     if factory.assemble(prepared[0], y[0])[0].potentials:
         raise ValueError(
             f"the model of {type(factory).__name__} has a potential, which no simulated y follows. There is nothing to "
@@ -287,6 +293,7 @@ class _Replication:
         del rows["y"]  # is simulated
         return {
             "model": repr(self.factory),
+            **({} if (code := code_digest(type(self.factory))) is None else {"code": code}),
             "rows": rows,
             "method": self.method,
             "draws": self.draws,
@@ -313,6 +320,12 @@ class _Replication:
         flat = _one_after_another(posterior)
         truth = self.truth[list(posterior.data_vars)].isel(draw=[number])
         here, there = self._scalars(truth), self._scalars(flat)
+        absent = next((name for name in self._names if name not in there), None)
+        if self.quantities is not None and absent is not None:
+            raise ValueError(
+                f"quantities has {absent!r} of the draws from the prior, and not of those from the posterior. Return "
+                "the same names of both."
+            )
         here[_LOG_LIKELIHOOD], there[_LOG_LIKELIHOOD] = self._log_likelihoods([truth, flat], y)
         rng, ranks, sizes = np.random.default_rng(order), {}, {}
         for name in [*(n for n in self._names if n in there), _LOG_LIKELIHOOD]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from zoo.columns import require_same_rows
+from zoo.columns import require_same_rows, weights
 from zoo.data import MultiTaskData
 from zoo.frames import read_column
 from zoo.predictive_law import has_normal_noise, response_law
@@ -45,7 +45,7 @@ class LabelScores(NamedTuple):
     macro_f1: float
 
 
-def explained_variance(y: Any, mean: Any, task: Any = None) -> ExplainedVariance:
+def explained_variance(y: Any, mean: Any, task: Any = None, weight: Any = None) -> ExplainedVariance:
     """Explained variance of predicted means, over all rows together and averaged over tasks.
 
     Parameters
@@ -54,6 +54,8 @@ def explained_variance(y: Any, mean: Any, task: Any = None) -> ExplainedVariance
         Observed responses and their predicted means.
     task : (N,) array_like, optional
         Task of each row; left out, all rows are one task.
+    weight : (N,) array_like of float, optional
+        Weight of each row, above 0: a row of weight 2 counts as two rows alike.
 
     Returns
     -------
@@ -61,29 +63,35 @@ def explained_variance(y: Any, mean: Any, task: Any = None) -> ExplainedVariance
         ``pooled``: 1 - sum (y - mean)^2 / sum (y - average y)^2 over all rows. ``per_task``: the same inside
         each task, with the task's own average, averaged over the tasks whose y varies; NaN where none does.
     """
-    y_, mean_, task_ = _columns(y=y, mean=mean, task=np.zeros(len(y)) if task is None else task)
+    y_, mean_, task_, weight_ = _columns(y=y, mean=mean, task=task, weight=weight)
     _require_finite(y=y_, mean=mean_)
     if np.ptp(y_) == 0.0:
         raise ValueError("y is constant. There is no variance to explain: check the response.")
-    parts = pd.DataFrame({"error": (y_ - mean_) ** 2, "y": y_, "task": task_})
+    parts = pd.DataFrame(
+        {"error": weight_ * (y_ - mean_) ** 2, "y": y_, "wy": weight_ * y_, "w": weight_, "task": task_}
+    )
     groups = parts.groupby("task", sort=False)
     varies = groups["y"].max() > groups["y"].min()
-    spread = (parts["y"] - groups["y"].transform("mean")) ** 2
-    total = spread.groupby(parts["task"], sort=False).sum()
+    centre = groups["wy"].transform("sum") / groups["w"].transform("sum")
+    total = (weight_ * (parts["y"] - centre) ** 2).groupby(parts["task"], sort=False).sum()
     within = 1.0 - (groups["error"].sum() / total.where(varies))
-    pooled = 1.0 - float(parts["error"].sum()) / float(((y_ - y_.mean()) ** 2).sum())
+    average = float(parts["wy"].sum()) / float(weight_.sum())
+    pooled = 1.0 - float(parts["error"].sum()) / float((weight_ * (y_ - average) ** 2).sum())
     return ExplainedVariance(pooled, float(within[varies].mean()))
 
 
-def f1_scores(label: Any, predicted: Any, task: Any = None) -> LabelScores:
+def f1_scores(label: Any, predicted: Any, task: Any = None, weight: Any = None) -> LabelScores:
     """Accuracy, micro F1 and macro F1 of predicted labels.
 
     Parameters
     ----------
     label, predicted : (N,) array_like
-        Labels -1/+1, 0/1 or bool; what is above 0 is positive.
+        Labels -1/+1, 0/1 or bool, each in a coding of its own. Probabilities and values of f are refused: compare
+        them with their threshold first.
     task : (N,) array_like, optional
         Task of each row; left out, all rows are one task.
+    weight : (N,) array_like of float, optional
+        Weight of each row, above 0: a row of weight 2 counts as two rows alike.
 
     Returns
     -------
@@ -91,35 +99,43 @@ def f1_scores(label: Any, predicted: Any, task: Any = None) -> LabelScores:
         ``micro_f1``: 2 TP / (2 TP + FP + FN) with counts over all rows. ``macro_f1``: the same inside each task,
         averaged over tasks; a task without positive labels and positive predictions counts 0, as elsewhere.
     """
-    label_, predicted_, task_ = _columns(
-        label=label, predicted=predicted, task=np.zeros(len(label)) if task is None else task
-    )
-    truth, guess = label_ > 0, predicted_ > 0
-    counts = pd.DataFrame({"hit": truth & guess, "wrong": truth != guess}).groupby(task_).sum()
+    label_, predicted_, task_, weight_ = _columns(label=label, predicted=predicted, task=task, weight=weight)
+    truth, guess = _positive(label_, "label"), _positive(predicted_, "predicted")
+    found = {"hit": weight_ * (truth & guess), "wrong": weight_ * (truth != guess)}
+    counts = pd.DataFrame(found).groupby(task_).sum()
     by_task = [_f1(hit, wrong) for hit, wrong in counts.to_numpy(dtype=float)]
     micro = _f1(*counts.sum().to_numpy(dtype=float))
-    return LabelScores(float(np.mean(truth == guess)), micro, float(np.mean(by_task)))
+    return LabelScores(_average(truth == guess, weight_), micro, float(np.mean(by_task)))
 
 
 def _f1(hit: float, wrong: float) -> float:
     """F1 from the true positives and the errors of both kinds."""
-    return 2.0 * hit / (2.0 * hit + wrong) if hit else 0.0
+    return float(2.0 * hit / (2.0 * hit + wrong)) if hit else 0.0
 
 
-def log_loss(label: Any, probability: Any) -> float:
+def log_loss(label: Any, probability: Any, weight: Any = None) -> float:
     """Mean of -log(probability given to the label that came), probabilities held off 0 and 1 by 1e-12.
 
     Parameters
     ----------
     label : (N,) array_like
-        Labels -1/+1, 0/1 or bool; what is above 0 is positive.
+        Labels -1/+1, 0/1 or bool.
     probability : (N,) array_like of float
-        Probability of the positive class.
+        Probability of the positive class, from 0 to 1.
+    weight : (N,) array_like of float, optional
+        Weight of each row, above 0: a row of weight 2 counts as two rows alike.
     """
-    label_, probability_ = _columns(label=label, probability=probability)
+    label_, probability_, weight_ = _columns(label=label, probability=probability, weight=weight)
     _require_finite(probability=probability_)
-    came = np.where(label_ > 0, probability_, 1.0 - probability_)
-    return float(-np.log(np.clip(came, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)).mean())
+    # Rounding of a sum of probabilities may leave the interval by a little.
+    outside = np.flatnonzero((probability_ < -1e-9) | (probability_ > 1.0 + 1e-9))
+    if len(outside):
+        row = int(outside[0])
+        raise ValueError(
+            f"probability is {probability_[row]:g} in row {row}. Give probabilities of the positive class, from 0 to 1."
+        )
+    came = np.where(_positive(label_, "label"), probability_, 1.0 - probability_)
+    return -_average(np.log(np.clip(came, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)), weight_)
 
 
 def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: Any = None) -> float:
@@ -139,7 +155,7 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
     fit : Fit
         Of a model with normal noise: its observation says so (:meth:`zoo.likelihoods.base.Likelihood.normal_sd`).
     test : MultiTaskData
-        Rows of known tasks, on the user's scale or standardized.
+        Rows of known tasks, on the user's scale or standardized. Their weights weigh the average.
     random_seed : int, optional
         For draws of functions, where their law given the posterior's draws has no closed form.
 
@@ -162,7 +178,7 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
     rows, posterior, rng = fit._prepare(test, None, None, False, random_seed)
     law = response_law(fit, rows, posterior, rng)
     assert law is not None
-    return float(-law.log_density(test.original_y()).mean())
+    return -_average(law.log_density(test.original_y()), _weight_of(test))
 
 
 def compare(
@@ -175,7 +191,8 @@ def compare(
     fits : dict of str to Fit
         All for real responses, or all for labels.
     test : MultiTaskData
-        Rows of known tasks, on the user's scale.
+        Rows of known tasks, on the user's scale or standardized. Where they have weights, all scores are weighted: a
+        row of weight 2 counts as two rows alike.
     ci_prob : float
         Probability of the central predictive interval whose coverage is reported.
     random_seed : int, optional
@@ -201,31 +218,56 @@ def compare(
 
 
 def _real_scores(test: MultiTaskData, predicted: xr.Dataset) -> dict[str, float]:
-    y, mean = test.original_y(), predicted["mean"].to_numpy()
-    explained = explained_variance(y, mean, test.task)
+    y, mean, weight = test.original_y(), predicted["mean"].to_numpy(), _weight_of(test)
+    explained = explained_variance(y, mean, test.task, weight)
     inside = (y >= predicted["lower"].to_numpy()) & (y <= predicted["upper"].to_numpy())
     return {
         "explained variance %": 100.0 * explained.pooled,
         "per task %": 100.0 * explained.per_task,
-        "RMSE": float(np.sqrt(np.mean((y - mean) ** 2))),
-        "MAE": float(np.mean(np.abs(y - mean))),
-        f"{100 * predicted.attrs['ci_prob']:g}% interval covers %": 100.0 * float(inside.mean()),
+        "RMSE": float(np.sqrt(_average((y - mean) ** 2, weight))),
+        "MAE": _average(np.abs(y - mean), weight),
+        f"{100 * predicted.attrs['ci_prob']:g}% interval covers %": 100.0 * _average(inside, weight),
     }
 
 
 def _label_scores(test: MultiTaskData, predicted: xr.Dataset) -> dict[str, float]:
-    scores = f1_scores(test.y, predicted["label"].to_numpy(), test.task)
+    weight = _weight_of(test)
+    scores = f1_scores(test.y, predicted["label"].to_numpy(), test.task, weight)
     return {
         "accuracy %": 100.0 * scores.accuracy,
         "micro F1 %": 100.0 * scores.micro_f1,
         "macro F1 %": 100.0 * scores.macro_f1,
-        "log loss": log_loss(test.y, predicted["probability"].to_numpy()),
+        "log loss": log_loss(test.y, predicted["probability"].to_numpy(), weight),
     }
 
 
+def _weight_of(test: MultiTaskData) -> np.ndarray:
+    return np.ones(test.n_rows) if test.weight is None else test.weight
+
+
+def _average(values: np.ndarray, weight: np.ndarray) -> float:
+    return float((weight * values).sum() / weight.sum())
+
+
+def _positive(labels: np.ndarray, argument: str) -> np.ndarray:
+    """Whether each label is the positive one; raises on what is no label, which would count as one of the two."""
+    values = np.array(
+        [v if isinstance(v, bool | int | float | np.bool_ | np.number) else np.nan for v in labels]
+    )
+    values = values.astype(np.float64)
+    bad = ~np.isin(values, (-1.0, 1.0) if np.any(values == -1.0) else (0.0, 1.0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{argument} is {labels[row]} in row {row}, and labels are -1/+1, 0/1 or bool. "
+            "Code the classes so; compare a probability or a value of f with its threshold."
+        )
+    return values > 0.0
+
+
 def _columns(**values: Any) -> list[np.ndarray]:
-    """The arguments as 1-D arrays of one length."""
-    columns = {name: read_column(value, name) for name, value in values.items()}
+    """The arguments as 1-D arrays of one length; ``task`` and ``weight`` may be None: one task, weights of 1."""
+    columns = {name: read_column(value, name) for name, value in values.items() if value is not None}
     require_same_rows(**columns)
     arrays = {name: np.asarray(column.values) for name, column in columns.items()}
     first, n_rows = next((name, len(a)) for name, a in arrays.items())
@@ -236,7 +278,13 @@ def _columns(**values: Any) -> list[np.ndarray]:
             )
     if n_rows == 0:
         raise ValueError(f"{first} is empty. Give at least one row.")
-    return list(arrays.values())
+    if "task" in arrays and (missing := pd.isna(arrays["task"])).any():
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(f"task is missing in row {row}. Name the task of every row.")
+    if "weight" in arrays:
+        arrays["weight"] = weights(arrays["weight"], n_rows)
+    defaults = {"task": np.zeros(n_rows), "weight": np.ones(n_rows)}
+    return [arrays[name] if name in arrays else defaults[name] for name in values]
 
 
 def _require_finite(**values: np.ndarray) -> None:

@@ -16,6 +16,7 @@ transitions, where a fixed y would hold it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from scipy.stats import ks_2samp
 
 from zoo.checks import whole_number
 from zoo.data import MultiTaskData
+from zoo.diagnostics.calibration import require_simulated_rows
 from zoo.diagnostics.quantities import scalar_quantities, varying
 from zoo.factory import ModelFactory
 from zoo.predictive import PointwiseLogLikelihood, joint_draws, predictive_draws
@@ -178,7 +180,7 @@ def kernel_test(
     kernel : callable ``y -> kernel``, optional
         Another kernel than the factory's, for coded responses.
     **options
-        Of ``gibbs_kernel``.
+        Of the factory's ``gibbs_kernel``: not beside ``kernel``.
 
     Returns
     -------
@@ -187,15 +189,24 @@ def kernel_test(
     Raises
     ------
     ValueError
-        The likelihood is no density of y: compare with exact draws given one y, by :func:`sequential_test`.
+        The likelihood is no density of y: compare with exact draws given one y, by :func:`sequential_test`. Or the
+        rows have weights, the model has a potential, or a subclass overrides a hook that the kernel was derived for;
+        or the kernel leaves a variable out, or returns what is not finite.
     """
     if not factory.observation.generative:
         raise ValueError(
             f"the likelihood of {type(factory).__name__} is a pseudo-likelihood, no density of y. Hand draws from its "
             "posterior given one y, by rejection from the prior, to zoo.diagnostics.sequential_test."
         )
+    if kernel is not None and options:
+        raise ValueError(
+            f"{next(iter(options))} is an option of the factory's own kernel, and kernel is given in its place. "
+            "Put it into the kernel that you hand over, or leave it out."
+        )
     joint = _Joint(factory, data)
+    require_simulated_rows(factory, data, [joint.placeholder, -joint.placeholder])
     if kernel is None:
+        _require_own_kernel(factory)
         base = factory.gibbs_kernel(joint.prepared, joint.placeholder, **options)
         kernel = base.with_response
     step = whole_number(sweeps, "sweeps", 1)
@@ -209,6 +220,7 @@ def kernel_test(
                 now = joint.responses(own, rng)
         else:
             own = joint.moved(kernel, now, own, step, rng)
+        _require_whole(own, truth)
         fresh = truth[list(own.data_vars)].isel(draw=slice(n, None))
         first, second = joint.scalars(own, now), joint.scalars(fresh, y[n:])
         shared = [name for name in varying(second) if np.isfinite(first[name]).all()]
@@ -216,6 +228,35 @@ def kernel_test(
         return {name: first[name] for name in shared}, {name: second[name] for name in shared}
 
     return sequential_test(draw, alpha=alpha, size=size, stages=stages, random_seed=random_seed)
+
+
+def _require_own_kernel(factory: ModelFactory) -> None:
+    """Raise where a subclass changed a hook below the class that its Gibbs kernel was derived for."""
+    cls = type(factory)
+    # A class may take over the kernel of its base and say by its own `_fit_gibbs` that it serves its hooks.
+    owner = next(base for base in cls.__mro__ if {"gibbs_kernel", "_fit_gibbs"} & set(vars(base)))
+    changed = [
+        f"`{hook}`"
+        for hook in factory.hooks
+        if owner is not ModelFactory
+        and inspect.getattr_static(cls, hook) is not inspect.getattr_static(owner, hook)
+    ]
+    if changed:
+        raise ValueError(
+            f"{cls.__name__} overrides the hook {', '.join(changed)}, and the kernel of {owner.__name__} was derived "
+            "for the original. Hand over kernel=..., or override gibbs_kernel."
+        )
+
+
+def _require_whole(states: xr.Dataset, truth: xr.Dataset) -> None:
+    """Raise where states of a kernel lack a variable of the model, or hold what is not finite: neither is compared."""
+    for name in truth.data_vars:
+        if name not in states:
+            raise ValueError(f"the kernel's record has no variable {name!r} of the model. Record it.")
+        if not np.isfinite(states[name].to_numpy().astype(np.float64)).all():
+            raise ValueError(
+                f"the kernel made {name!r} not finite in some state. It cannot keep the posterior."
+            )
 
 
 def _sweep(

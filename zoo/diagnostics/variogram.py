@@ -21,7 +21,7 @@ import xarray as xr
 
 from zoo.checks import finite_matrix, positive, probability, whole_number
 from zoo.columns import require_same_rows
-from zoo.frames import read_column, read_table
+from zoo.frames import by_name, read_column, read_table
 from zoo.seeds import generator
 
 __all__ = ["variogram"]
@@ -62,8 +62,9 @@ def variogram(
         grows with n^2 times the permutations, memory does not.
     random_seed : int or numpy.random.Generator, optional
         For the pairs and the permutations.
-    scale : "sd", float or sequence of P float
-        What each column of ``t`` is divided by: its standard deviation; or numbers, so that distances have the
+    scale : "sd", float, sequence of P float, or dict
+        What each column of ``t`` is divided by: its standard deviation; or numbers (a dict or a pandas Series has them
+        by the names of the columns, those of an array being t0, t1, ...), so that distances have the
         unit that you want. ``scale=(1 / 75, 1 / 111)`` makes kilometres of longitude and latitude in degrees at 47
         degrees north.
     permutations : int
@@ -97,7 +98,7 @@ def variogram(
     t, values = read.values, read_values.values
     places, names = _places(t)
     z = _values(values, len(places))
-    divisor = _divisors(scale, places, names)
+    divisor = _divisors(by_name(scale, "scale", names), places, names)
     places = places / divisor
     edges = _edges(bins, max_distance, places)
     permutations = whole_number(permutations, "permutations", 0)

@@ -97,8 +97,11 @@ def computers(number: int, persons: int | None = None) -> tuple[MultiTaskData, M
 
 def labels(train: MultiTaskData, test: MultiTaskData) -> tuple[MultiTaskData, MultiTaskData]:
     """+1 for a rating above the person's mean training rating, -1 for any other."""
+    if test.task_names != train.task_names:
+        raise ValueError(
+            "test has other task_names than train, or in another order. Take both from the same data."
+        )
     mean = np.bincount(train.task, train.y) / np.bincount(train.task)
-    # Both have the same tasks in the same order.
     return tuple(replace(rows, y=np.where(rows.y > mean[rows.task], 1.0, -1.0)) for rows in (train, test))  # type: ignore[return-value]
 
 
@@ -118,6 +121,10 @@ def machine(train: MultiTaskData, lam: float, gamma: float, Q: np.ndarray | None
     Those of ``MultiTaskKernelMachine(loss="hinge", lam=lam, Q=Q, amplitude=1.0, C=1 / (4 * gamma * T))`` by ``map``,
     without a PyMC model: it would take ten times as long as the small problems here, of which there are thousands.
     """
+    if train.weight is not None:
+        raise ValueError(
+            "weight is given, and this machine takes no weights of rows. Make the data without weight."
+        )
     T = train.n_tasks
     # Of one column; at lam = 1 nothing is shared.
     shared = np.full((T, 1), np.sqrt(1.0 - lam)) if lam < 1.0 else np.zeros((T, 0))

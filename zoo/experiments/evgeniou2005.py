@@ -18,7 +18,7 @@ from zoo.data import MultiTaskData
 from zoo.experiments import conjoint
 from zoo.experiments.joint_selection import scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
-from zoo.experiments.request import chosen, require_known
+from zoo.experiments.request import chosen, require_known, require_used
 from zoo.experiments.yardsticks import PooledLinear, SeparateLinear, choose, decision, require_sklearn
 from zoo.kernels.task_metric import pca_metric
 from zoo.models.multitask_kernel import MultiTaskKernelMachine
@@ -725,6 +725,10 @@ def reproduce(
     require_sklearn()
     require_known(table=(tables, TABLES), figure=(figures, FIGURES), sets=(sets, SETS))
     console = console or Console(highlight=False)
+    asked = SETS if sets is None else sets
+    require_used("splits", splits, 3 in figures and "school" in asked, "figure 3 and the set school")
+    panels = "customers" in asked and (bool(tables) or 1 in figures or 2 in figures)
+    require_used("repeats", repeats, panels, "table 1, figures 1 and 2 and the set customers")
     settings: Settings = chosen(
         Settings.look() if quick else Settings(), cv, sets, splits=splits, repeats=repeats
     )

@@ -19,7 +19,7 @@ from zoo.checks import whole_number
 from zoo.data import MultiTaskData
 from zoo.diagnostics import compare, explained_variance, f1_scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
-from zoo.experiments.request import require_known
+from zoo.experiments.request import require_known, require_used
 from zoo.experiments.yardsticks import (
     FeatureLearning,
     PooledLinear,
@@ -296,7 +296,7 @@ def _score_yardstick(
 
 
 def _label_scores(rows: MultiTaskData, f: np.ndarray) -> dict[str, float]:
-    scores = f1_scores(rows.y, f, rows.task)
+    scores = f1_scores(rows.y, f > 0.0, rows.task)
     return {
         "accuracy %": 100.0 * scores.accuracy,
         "micro F1 %": 100.0 * float(scores.micro_f1),
@@ -679,6 +679,7 @@ def _plan(
 ) -> _Plan:
     require_known(table=(tables, TABLES), figure=(figures, FIGURES), sets=(sets, [*LABEL_SETS, SCHOOL]))
     chosen = sets or (["emotions", SCHOOL] if quick else [*LABEL_SETS, SCHOOL])
+    require_used("splits", splits, bool(tables), "the tables")
     if splits is not None:
         whole_number(splits, "splits", 1)
     whole_number(cv, "cv", 2)

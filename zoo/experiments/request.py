@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.checks import one_of, whole_number
 
-__all__ = ["chosen", "require_known"]
+__all__ = ["chosen", "require_known", "require_used"]
 
 
 def require_known(**asked: tuple[Iterable[Any] | None, Sequence[Any]]) -> None:
@@ -16,6 +16,14 @@ def require_known(**asked: tuple[Iterable[Any] | None, Sequence[Any]]) -> None:
     for argument, (values, known) in asked.items():
         for value in values or ():
             one_of(value, known, argument)
+
+
+def require_used(argument: str, value: Any, used: bool, serves: str) -> None:
+    """Raise where an argument is given and nothing that was asked for depends on it."""
+    if value is not None and not used:
+        raise ValueError(
+            f"{argument} is {value!r}, and it is of {serves}, which are not asked for. Leave it out."
+        )
 
 
 def chosen(settings: Any, cv: int, sets: Sequence[str] | None = None, **counts: int | None) -> Any:

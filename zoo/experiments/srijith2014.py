@@ -24,7 +24,7 @@ from zoo.experiments.joint_selection import (
     path_of,
 )
 from zoo.experiments.outputs import print_failures, write_figure, write_table
-from zoo.experiments.request import chosen, require_known
+from zoo.experiments.request import chosen, require_known, require_used
 from zoo.experiments.yardsticks import require_sklearn
 from zoo.report import print_frame
 from zoo.runner import Job, Outcome, run_jobs
@@ -536,6 +536,8 @@ def reproduce(
     require_sklearn()
     require_known(table=(tables, TABLES), figure=(figures, FIGURES), sets=(sets, list(SETS)))
     console = console or Console(highlight=False)
+    used = bool(tables) or (3 in figures and (sets is None or "high" in sets))
+    require_used("splits", splits, used, "the tables and figure 3")
     settings: Settings = chosen(Settings.look() if quick else Settings(), cv, sets, splits=splits)
     stem = "srijith2014-quick" if quick else "srijith2014"
     folder = Path(out)

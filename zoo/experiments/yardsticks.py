@@ -197,11 +197,16 @@ def choose(
 
 
 def decision(coefficients: np.ndarray, train: MultiTaskData, rows: MultiTaskData) -> np.ndarray:
-    """Linear predictor of rows of the tasks of ``train``, on the scale before ``standardize``."""
+    """Linear predictor of rows of the tasks of ``train``, on the scale before ``standardize``; tasks go by name."""
+    if rows.feature_names != train.feature_names:
+        raise ValueError("rows has other feature_names than train, in whose order the coefficients are.")
+    for name in rows.task_names:
+        one_of(name, train.task_names, "rows: task")
+    task = np.array([train.task_names.index(name) for name in rows.task_names])[rows.task]
     X = rows.original_X()
     if train.transform is not None:
         X = train.transform.apply_x(X)
-    f = np.einsum("nd,dn->n", X, coefficients[:, rows.task])
+    f = np.einsum("nd,dn->n", X, coefficients[:, task])
     return f if train.transform is None else train.transform.restore_y(f)
 
 
@@ -209,6 +214,11 @@ def decision(coefficients: np.ndarray, train: MultiTaskData, rows: MultiTaskData
 
 
 def _coded(data: MultiTaskData, loss: str) -> np.ndarray:
+    """The response as a loss takes it; raises where rows have weights, for nothing here reads them."""
+    if data.weight is not None:
+        raise ValueError(
+            "weight is given, and yardsticks take no weights of rows. Make the data without weight."
+        )
     return data.y if loss == "squared" else np.where(data.y > 0, 1.0, -1.0)
 
 

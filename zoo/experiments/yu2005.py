@@ -16,7 +16,7 @@ from rich.console import Console
 
 from zoo.data import MultiTaskData
 from zoo.experiments.outputs import markdown, print_failures, write_figure, write_table
-from zoo.experiments.request import chosen, require_known
+from zoo.experiments.request import chosen, require_known, require_used
 from zoo.experiments.topics import (
     PARTS,
     ZERO_MEAN,
@@ -564,6 +564,7 @@ def reproduce(
     require_sklearn()
     require_known(table=(tables, TABLES), figure=(figures, FIGURES))
     console = console or Console(highlight=False)
+    require_used("repeats", repeats, bool(tables) or 2 in figures, "table 1 and figure 2")
     settings: Settings = chosen(Settings.look() if quick else Settings(), cv, repeats=repeats)
     stem = "yu2005-quick" if quick else "yu2005"
     folder = Path(out)

@@ -5,13 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.checks import whole_number
+from zoo.checks import names, whole_number
+from zoo.frames import as_pandas
 from zoo.kernels.evaluate import fixed_number
 
-__all__ = ["number_of_tasks", "parameter", "psd_matrix", "required", "symmetric", "tensor"]
+__all__ = [
+    "by_task",
+    "number_of_tasks",
+    "parameter",
+    "psd_matrix",
+    "required",
+    "symmetric",
+    "tensor",
+    "unnamed",
+]
 
 
 def required(value: Any, argument: str) -> Any:
@@ -46,8 +57,70 @@ def parameter(
     return value if isinstance(value, Variable) or value.ndim else float(value)
 
 
-def _numbers(value: Any, argument: str) -> np.ndarray:
+def _labels(value: Any) -> list[list[str] | None]:
+    """Names along each dim of a table of pandas or a DataArray; None where there are none, or mere numbers in order."""
+    if isinstance(value, pd.DataFrame | pd.Series):
+        indexes = [value.index, *([value.columns] if value.ndim == 2 else [])]
+    elif hasattr(value, "dims") and hasattr(value, "indexes"):
+        indexes = [value.indexes.get(dim) for dim in value.dims]
+    else:
+        return []
+    counted = [index is None or list(index) == list(range(len(index))) for index in indexes]
+    return [None if c else [str(name) for name in index] for c, index in zip(counted, indexes, strict=True)]
+
+
+def unnamed(value: Any, argument: str, order: str = "the order that the documentation says") -> Any:
+    """The value; raise where its entries have names, for they would be taken by position all the same."""
+    found = next((labels for labels in _labels(as_pandas(value, argument)) if labels), None)
+    if found is not None:
+        raise ValueError(
+            f"{argument} has names, {found[0]!r} say, and is read by position. Put it into {order}, and give "
+            f"{argument}.to_numpy()."
+        )
+    return value
+
+
+def by_task(value: Any, argument: str, task_names: Any, square: bool = False) -> tuple[Any, Any]:
+    """A parameter with one entry a task, by the tasks' names where it has them; and the names of the tasks.
+
+    Parameters
+    ----------
+    value : array_like, tensor or table
+        Its rows are the tasks; with ``square`` its columns too.
+    argument : str
+    task_names : sequence of str, optional
+        The order wanted. Left out: that of the rows.
+    square : bool
+
+    Raises
+    ------
+    ValueError
+        The names are not those of the tasks.
+    """
+    if isinstance(value, Variable):
+        return value, task_names
+    value = as_pandas(value, argument)
+    found = _labels(value)
+    sides = found[: 1 + square]
+    known = next((labels for labels in sides if labels), None)
+    if known is None:
+        return value, task_names
+    order = names(known if task_names is None else task_names, "task_names")
     array = np.asarray(value)
+    for axis, labels in enumerate(sides):
+        given = names(labels or known, argument)
+        odd = sorted(set(given) ^ set(order))
+        if odd:
+            raise ValueError(
+                f"{argument} has the names {', '.join(given[:3])}, ..., and {odd[0]!r} is not both there and among "
+                f"the tasks. Give the same names, or {argument}.to_numpy() in the order of the tasks."
+            )
+        array = np.take(array, [given.index(name) for name in order], axis=axis)
+    return array, order
+
+
+def _numbers(value: Any, argument: str) -> np.ndarray:
+    array = np.asarray(unnamed(value, argument))
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{argument} is {value!r}. Give numbers, a random variable or a tensor.")
     return array.astype(np.float64)

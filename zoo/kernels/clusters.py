@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.kernels.arguments import number_of_tasks, parameter, required, tensor
+from zoo.kernels.arguments import by_task, number_of_tasks, parameter, required, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 
@@ -30,7 +30,8 @@ class Clustered(TaskKernel):
     input_dim, base, Q, task_names, active_dims
         As for :class:`~zoo.kernels.task_kernel.TaskKernel`.
     clusters : sequence of T names or numbers, or (T, c) array or tensor
-        The cluster of each task; or its memberships :math:`\rho_k^{(\ell)}`, 0 or above, one of them positive.
+        The cluster of each task; or its memberships :math:`\rho_k^{(\ell)}`, 0 or above, one of them positive. Of a
+        pandas Series or frame the names of the index count, not their order.
     rho : float or tensor
         Positive: how strongly the means of the clusters are drawn to 0. A large one makes the tasks independent.
     n_tasks : int, optional
@@ -48,7 +49,9 @@ class Clustered(TaskKernel):
         n_tasks: int | None = None,
         **arguments: Any,
     ):
-        self.clusters = _clusters(required(clusters, "clusters"))
+        clusters, named = by_task(required(clusters, "clusters"), "clusters", arguments.get("task_names"))
+        arguments["task_names"] = named
+        self.clusters = _clusters(clusters)
         n_tasks = number_of_tasks(self.clusters, n_tasks, "clusters", arguments.get("task_names"))
         super().__init__(input_dim, n_tasks, **arguments)
         self.rho = parameter(rho, "rho", least=0.0, above=True)

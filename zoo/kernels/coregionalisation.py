@@ -10,7 +10,7 @@ import xarray as xr
 from pymc.gp import cov
 from pytensor.graph.basic import Variable
 
-from zoo.kernels.arguments import number_of_tasks, parameter, required, tensor
+from zoo.kernels.arguments import by_task, number_of_tasks, parameter, required, tensor
 from zoo.kernels.task_kernel import TaskKernel, named_task_matrix
 
 __all__ = ["ICM", "LMC"]
@@ -24,7 +24,8 @@ class ICM(TaskKernel):
     input_dim, base, Q, task_names, active_dims
         As for :class:`~zoo.kernels.task_kernel.TaskKernel`.
     W : (T, r) array or tensor
-        Loadings of the tasks on r shared functions; (T,) is one column.
+        Loadings of the tasks on r shared functions; (T,) is one column. Of a pandas Series or frame, here and for
+        ``kappa``, the names of the index count, not their order.
     kappa : float, (T,) array or tensor
         Variance of each task's own function, 0 or above.
     n_tasks : int, optional
@@ -42,9 +43,11 @@ class ICM(TaskKernel):
         n_tasks: int | None = None,
         **arguments: Any,
     ):
-        self.W = parameter(required(W, "W"), "W", ndim=(1, 2))
+        W, arguments["task_names"] = by_task(required(W, "W"), "W", arguments.get("task_names"))
+        self.W = parameter(W, "W", ndim=(1, 2))
         n_tasks = number_of_tasks(self.W, n_tasks, "W", arguments.get("task_names"))
         super().__init__(input_dim, n_tasks, **arguments)
+        kappa = by_task(kappa, "kappa", self.task_names)[0]
         self.kappa = parameter(kappa, "kappa", ndim=(0, 1), least=0.0)
         if not isinstance(self.kappa, float | Variable) and len(self.kappa) != n_tasks:
             raise ValueError(f"kappa has {len(self.kappa)} entries, and W {n_tasks} rows. Give one a task.")

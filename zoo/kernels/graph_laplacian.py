@@ -6,10 +6,11 @@ import logging
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.kernels.arguments import number_of_tasks, parameter, required, symmetric, tensor
+from zoo.kernels.arguments import by_task, number_of_tasks, parameter, required, symmetric, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 
@@ -33,7 +34,8 @@ class GraphLaplacian(TaskKernel):
     input_dim, base, Q, task_names, active_dims
         As for :class:`~zoo.kernels.task_kernel.TaskKernel`.
     adjacency : (T, T) array or tensor, or an object that has one
-        A, symmetric, in [0, 1]; its diagonal is ignored. An object's ``adjacency`` and ``task_names`` are taken.
+        A, symmetric, in [0, 1]; its diagonal is ignored. An object's ``adjacency`` and ``task_names`` are taken. Where
+        it has names (a graph, a frame or a DataArray), ``task_names`` say their order.
     regularisation : float or tensor
         epsilon, 0 or above. A tensor is taken to be above 0.
     normalised : bool
@@ -70,15 +72,20 @@ class GraphLaplacian(TaskKernel):
         **arguments: Any,
     ):
         required(adjacency, "adjacency")
-        if not isinstance(adjacency, np.ndarray | Variable) and hasattr(adjacency, "adjacency"):
-            task_names = getattr(adjacency, "task_names", None) if task_names is None else task_names
+        plain = isinstance(adjacency, np.ndarray | Variable | pd.DataFrame)
+        if not plain and hasattr(adjacency, "adjacency"):
+            tasks = getattr(adjacency, "task_names", None)
             adjacency = adjacency.adjacency
+            if tasks and not isinstance(adjacency, Variable):
+                adjacency = pd.DataFrame(np.asarray(adjacency), index=list(tasks), columns=list(tasks))
+        adjacency, task_names = by_task(adjacency, "adjacency", task_names, square=True)
         adjacency = parameter(adjacency, "adjacency", ndim=(2,))
         n_tasks = number_of_tasks(adjacency, n_tasks, "adjacency", task_names)
         super().__init__(input_dim, n_tasks, task_names=task_names, **arguments)
         self.adjacency = _adjacency(adjacency, self.task_names)
         self.regularisation = parameter(regularisation, "regularisation", least=0.0)
         self.normalised = bool(normalised)
+        support = None if support is None else by_task(support, "support", self.task_names, square=True)[0]
         self.support = None if support is None else _support(support, n_tasks)
         self._component = self._components()
         self.n_components = int(self._component.max()) + 1

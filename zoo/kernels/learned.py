@@ -24,7 +24,9 @@ import pytensor.tensor as pt
 from pymc.gp import cov
 
 from zoo.checks import finite_inputs, finite_matrix, finite_vector, is_sparse
+from zoo.columns import require_same_rows
 from zoo.files import require_new, staged_file
+from zoo.frames import read_column, read_table
 from zoo.kernels.basis import half_inverse_of
 from zoo.kernels.description import describe, restore
 from zoo.kernels.evaluate import kernel_diagonal, kernel_matrix
@@ -68,6 +70,9 @@ class LearnedKernel(cov.Covariance):
     ):
         if not isinstance(base, cov.BaseCovariance):
             raise TypeError(f"base is a {type(base).__name__}. Give a covariance of pm.gp.cov.")
+        require_same_rows(
+            inputs=read_table(inputs, "inputs"), half=read_table(half, "half"), mean=read_column(mean, "mean")
+        )
         self.base = base
         self.inputs = finite_inputs(inputs, "inputs", None)
         n, input_dim = self.inputs.shape

@@ -41,10 +41,16 @@ def linear_form(covariance: Any, n_features: int) -> LinearForm | None:
 
     Task kernels without a base have this form, multiples of them, and sums of these with one Q; so do PyMC's own
     ``Linear(..., c=0) * Coregion(...)`` on the features and the task.
+
+    Raises
+    ------
+    ValueError
+        Parts of a sum have the same tasks in different orders.
     """
     if isinstance(covariance, TaskKernel):
         return _of_task_kernel(covariance, n_features)
     if isinstance(covariance, cov.Add):
+        _require_one_order(covariance._factor_list)
         return _sum([linear_form(part, n_features) for part in covariance._factor_list])
     if isinstance(covariance, cov.Prod):
         return _product(covariance._factor_list, n_features)
@@ -56,7 +62,7 @@ def _of_task_kernel(kernel: TaskKernel, n_features: int) -> LinearForm | None:
     if kernel.base is not None or not kernel.is_product or not fits:
         return None
     Q = None if kernel.Q is None else tensor(kernel.Q)
-    return LinearForm(kernel.task_matrix(), kernel.loadings(), Q)
+    return LinearForm(kernel.task_matrix(), kernel.matching_loadings(), Q)
 
 
 def _sum(parts: list[LinearForm | None]) -> LinearForm | None:
@@ -71,6 +77,17 @@ def _sum(parts: list[LinearForm | None]) -> LinearForm | None:
         both = loadings is not None and part.loadings is not None
         loadings = _joined(loadings, part.loadings) if both else None
     return LinearForm(total, loadings, first.Q)
+
+
+def _require_one_order(parts: list[Any]) -> None:
+    """Raise where parts name the same tasks in different orders: their matrices would be added by position."""
+    found = [part.task_names for part in parts if isinstance(part, TaskKernel)]
+    for names in found:
+        if names != found[0] and set(names) == set(found[0]):
+            raise ValueError(
+                f"parts of the sum have the tasks in different orders: {', '.join(found[0][:3])}, ... and "
+                f"{', '.join(names[:3])}, ... Give all the same task_names."
+            )
 
 
 def _joined(one: Any, other: Any) -> tuple[Any, Any]:

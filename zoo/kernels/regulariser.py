@@ -12,9 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from zoo.checks import finite_matrix
+from zoo.frames import read_table
 
 __all__ = ["MapRegulariser", "Regulariser", "pseudo_inverse"]
 
@@ -62,13 +64,16 @@ class Regulariser:
         self.linear = linear
 
     def __call__(self, coefficients: Any) -> float:
-        """J of coefficients (D, T), one column a task; ``inf`` outside the range of a singular kernel."""
+        """J of coefficients (D, T), one column a task; ``inf`` outside the range of a singular kernel.
+
+        Of a frame or DataArray the columns go by the names of the tasks, where it has them.
+        """
         if not self.linear:
             raise TypeError(
                 "the kernel is not linear in x, so its functions have no coefficients. "
                 "Use `matrix`, G: J is the sum of G_lq times the base kernel's inner product of f_l and f_q."
             )
-        u = finite_matrix(coefficients, "coefficients", None)
+        u = self._read(coefficients)
         n_tasks = self.matrix.shape[0]
         n_features = None if self._metric is None else len(self._metric[0])
         if u.shape != (n_features or u.shape[0], n_tasks):
@@ -83,6 +88,28 @@ class Regulariser:
         else:
             energy = u @ self._half
         return np.inf if max(outside) > _OUTSIDE * np.linalg.norm(u) else float(np.sum(energy**2))
+
+    def _read(self, coefficients: Any) -> np.ndarray:
+        """Coefficients (D, T), the tasks in the order of the matrix."""
+        tasks = [str(name) for name in self.matrix["task"].to_numpy()]
+        if hasattr(coefficients, "dims") and "task" in coefficients.dims:
+            coefficients = coefficients.transpose(..., "task")
+            if "task" in coefficients.indexes and coefficients.ndim == 2:
+                coefficients = pd.DataFrame(
+                    coefficients.to_numpy(), columns=list(coefficients.indexes["task"])
+                )
+        elif hasattr(coefficients, "columns"):
+            coefficients = read_table(coefficients, "coefficients").values
+        if isinstance(coefficients, pd.DataFrame):
+            given = [str(name) for name in coefficients.columns]
+            if set(given) == set(tasks) and len(given) == len(tasks):
+                coefficients = coefficients.iloc[:, [given.index(name) for name in tasks]]
+            elif odd := sorted(set(given) & set(tasks)):
+                raise ValueError(
+                    f"coefficients has the task {odd[0]!r} of the kernel, and not all of its tasks: "
+                    f"{', '.join(tasks[:5])}. Give one column for each, by these names."
+                )
+        return finite_matrix(coefficients, "coefficients", None)
 
     def __repr__(self) -> str:
         return f"<Regulariser of {self.matrix.shape[0]} tasks: {self.formula}>"
@@ -115,7 +142,7 @@ class MapRegulariser(Regulariser):
 
     def __call__(self, coefficients: Any) -> float:
         """J of coefficients (D, T), one column a task; ``inf`` where no weights w give them."""
-        u = finite_matrix(coefficients, "coefficients", None)
+        u = self._read(coefficients)
         T, D = self.matrix.shape[:2]
         if u.shape != (D, T):
             raise ValueError(f"coefficients has shape {u.shape}. Give (D, T) = {(D, T)}.")

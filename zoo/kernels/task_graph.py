@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -92,6 +92,10 @@ class TaskGraph:
             All tasks, those without edges among them.
         """
         known = names(task_names, "task_names")
+        if isinstance(edges, Mapping):
+            raise ValueError(
+                "edges is a dict, whose values would be left out. Give (task, task, weight) for each edge."
+            )
         index = {name: i for i, name in enumerate(known)}
         adjacency = np.zeros((len(known), len(known)))
         seen: set[frozenset[str]] = set()
@@ -188,7 +192,7 @@ class TaskGraph:
         coefficients : (D, T) array_like, or xarray.DataArray with a dim ``task``
             Coefficients of each task, from independent fits say, correlated over the D features. A DataArray may
             have chains and draws: their mean counts. With dims ``task`` and ``task_bis``, or as a (T, T)
-            correlation matrix, the correlations themselves.
+            correlation matrix, the correlations themselves: of a frame or DataArray by the names of rows and columns.
         threshold : float
             Correlations up to it are no edges; in [0, 1).
         absolute : bool
@@ -440,7 +444,9 @@ def _columns_of_tasks(coefficients: Any) -> tuple[Any, list[str] | None]:
     """Values with tasks as columns, and the tasks' names where they have any."""
     coefficients = as_pandas(coefficients, "coefficients")
     if isinstance(coefficients, pd.DataFrame):
-        return coefficients.to_numpy(), [str(name) for name in coefficients.columns]
+        columns = [str(name) for name in coefficients.columns]
+        rows = [str(name) for name in coefficients.index]
+        return _rows_as_columns(coefficients.to_numpy(), rows, columns), columns
     if not hasattr(coefficients, "dims"):
         return coefficients, None
     if "task" not in coefficients.dims:
@@ -455,7 +461,24 @@ def _columns_of_tasks(coefficients: Any) -> tuple[Any, list[str] | None]:
         )
     values = mean.transpose(*rest, "task")
     known = [str(name) for name in mean["task"].to_numpy()] if "task" in mean.coords else None
-    return values.to_numpy().reshape(-1, mean.sizes["task"]), known
+    table = values.to_numpy().reshape(-1, mean.sizes["task"])
+    if rest != ["task_bis"]:
+        return table, known
+    if known and "task_bis" in mean.coords:
+        table = _rows_as_columns(table, [str(name) for name in mean["task_bis"].to_numpy()], known)
+    if not _is_correlation(table):
+        raise ValueError(
+            "coefficients has dims 'task' and 'task_bis', and is no correlation matrix: its diagonal is not 1, or it "
+            "is not symmetric. Divide a covariance by the standard deviations of its row and column first."
+        )
+    return table, known
+
+
+def _rows_as_columns(table: np.ndarray, rows: list[str], columns: list[str]) -> np.ndarray:
+    """A matrix whose rows have the names of its columns, with the rows in their order; others as they are."""
+    if len(set(rows)) == len(rows) == len(columns) and set(rows) == set(columns):
+        return table[[rows.index(name) for name in columns]]
+    return table
 
 
 def _is_correlation(table: np.ndarray) -> bool:

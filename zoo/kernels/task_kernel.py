@@ -65,6 +65,8 @@ class TaskKernel(cov.Covariance):
         # The names of this package stay its own.
         if known is None or not known.__module__.startswith("zoo."):
             _KNOWN[cls.__name__] = cls
+        if "loadings" in vars(cls) and "task_matrix" not in vars(cls):
+            _let_loadings_say_the_matrix(cls)
 
     def __init__(
         self,
@@ -107,6 +109,11 @@ class TaskKernel(cov.Covariance):
     def loadings(self) -> tuple[Any, Any] | None:
         """Tensors d (T,) and W (T, r) with ``B = diag(d) + W W'``, or None where B has no such cheap form."""
         return None
+
+    def matching_loadings(self) -> tuple[Any, Any] | None:
+        """:meth:`loadings`, or None where a subclass overrides :meth:`task_matrix` alone: they are of another B."""
+        said = next(cls for cls in type(self).__mro__ if {"loadings", "task_matrix"} & set(vars(cls)))
+        return self.loadings() if "loadings" in vars(said) else None
 
     # ---------------------------------------------------------------- PyMC
 
@@ -202,6 +209,20 @@ class TaskKernel(cov.Covariance):
                 f"Give {argument} for {possible[0]}, or another input_dim."
             )
         self._widths = widths
+
+
+def _let_loadings_say_the_matrix(cls: type[TaskKernel]) -> None:
+    """Of a subclass that overrides the loadings alone: B is of these, not the one that a class above it says."""
+
+    def task_matrix(self: TaskKernel) -> Any:
+        loadings = self.loadings()
+        if loadings is None:
+            return super(cls, self).task_matrix()
+        d, W = loadings
+        return pt.diag(d) + W @ W.T
+
+    task_matrix.__doc__ = "B of the loadings."
+    cls.task_matrix = task_matrix  # type: ignore[method-assign]
 
 
 def _n_features(base: Any, Q: Any) -> int | None:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytensor.tensor as pt
 
-from zoo.kernels.arguments import number_of_tasks, psd_matrix, required, tensor
+from zoo.kernels.arguments import by_task, number_of_tasks, psd_matrix, required, tensor
 from zoo.kernels.task_kernel import TaskKernel
 
 __all__ = ["TaskPrecision"]
@@ -20,7 +20,7 @@ class TaskPrecision(TaskKernel):
     input_dim, base, Q, task_names, active_dims
         As for :class:`~zoo.kernels.task_kernel.TaskKernel`.
     precision : (T, T) array or tensor
-        G: symmetric, positive definite.
+        G: symmetric, positive definite. Of a frame or DataArray the names of rows and columns count, not their order.
     n_tasks : int, optional
         T, where ``precision`` is a tensor of unknown shape.
     """
@@ -35,7 +35,11 @@ class TaskPrecision(TaskKernel):
         n_tasks: int | None = None,
         **arguments: Any,
     ):
-        self.precision = psd_matrix(required(precision, "precision"), "precision", definite=True)
+        named = by_task(
+            required(precision, "precision"), "precision", arguments.get("task_names"), square=True
+        )
+        precision, arguments["task_names"] = named
+        self.precision = psd_matrix(precision, "precision", definite=True)
         n_tasks = number_of_tasks(self.precision, n_tasks, "precision", arguments.get("task_names"))
         super().__init__(input_dim, n_tasks, **arguments)
 

@@ -261,10 +261,11 @@ class TaskTree:
         Parameters
         ----------
         input_dim, sigma, base, Q, active_dims
-            As for :class:`zoo.kernels.Tree`; ``sigma`` a node in the order of ``names``.
+            As for :class:`zoo.kernels.Tree`; ``sigma`` a node in the order of ``names``, or a dict or pandas Series by
+            these names.
         level_sigma : (n_levels,) array or tensor, or dict, optional
             In place of ``sigma``: standard deviation of the steps to the nodes of each depth, the root's first; a
-            dict has them by ``level_names``.
+            dict or pandas Series has them by ``level_names``.
         tasks : "leaves" or sequence of str
             Names of the nodes that are the tasks, ``data.task_names`` say; "leaves" in the order of ``leaves``, which
             is that of data with a row in every leaf.
@@ -277,8 +278,8 @@ class TaskTree:
         if isinstance(tasks, str):
             one_of(tasks, ("leaves",), "tasks")
             tasks = self.leaves
-        if isinstance(level_sigma, Mapping):
-            level_sigma = self._by_level(level_sigma)
+        sigma = _by_name(sigma, "sigma", self.names)
+        level_sigma = _by_name(level_sigma, "level_sigma", self.level_names)
         return Tree(
             input_dim,
             parent=np.array(self.parent),
@@ -288,16 +289,6 @@ class TaskTree:
             task_names=list(tasks),
             **arguments,
         )
-
-    def _by_level(self, values: Mapping[str, Any]) -> Any:
-        known = self.level_names
-        for name in values:
-            one_of(name, known, "level_sigma")
-        absent = [name for name in known if name not in values]
-        if absent:
-            raise ValueError(f"level_sigma has no {absent[0]!r}. Give one for each of {', '.join(known)}.")
-        ordered = [values[name] for name in known]
-        return pt.stack(ordered) if any(isinstance(value, Variable) for value in ordered) else ordered
 
     def with_leaf(self, name: str, parent: str) -> TaskTree:
         """The tree with one leaf more, for a task that was not in the data.
@@ -332,6 +323,22 @@ class TaskTree:
 
 
 # -------------------------------------------------------------------- parts
+
+
+def _by_name(values: Any, argument: str, known: Sequence[str]) -> Any:
+    """The values of a dict or of a Series with names in the order of ``known``; anything else as it is."""
+    if isinstance(values, pd.Series) and list(values.index) != list(range(len(values))):
+        names([str(name) for name in values.index], f"{argument}.index")
+        values = {str(name): value for name, value in values.items()}
+    if not isinstance(values, Mapping):
+        return values
+    for name in values:
+        one_of(name, known, argument)
+    absent = [name for name in known if name not in values]
+    if absent:
+        raise ValueError(f"{argument} has no {absent[0]!r}. Give one for each of {', '.join(known)}.")
+    ordered = [values[name] for name in known]
+    return pt.stack(ordered) if any(isinstance(value, Variable) for value in ordered) else ordered
 
 
 def _depths(known: Sequence[str], parent: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from zoo.checks import one_of
-from zoo.kernels.arguments import parameter, required, tensor
+from zoo.kernels.arguments import parameter, required, tensor, unnamed
 from zoo.kernels.task_kernel import TaskKernel
 
 __all__ = ["Tree"]
@@ -104,7 +104,7 @@ class Tree(TaskKernel):
 
 
 def _parents(value: Any) -> np.ndarray:
-    raw = np.asarray(value)
+    raw = np.asarray(unnamed(value, "parent", "the order of the nodes"))
     if raw.ndim != 1 or not len(raw) or raw.dtype.kind not in "iuf" or not np.array_equal(raw, np.round(raw)):
         raise ValueError(f"parent is {value!r}. Give the number of each node's parent, -1 for the root.")
     parent = raw.astype(np.int64)
@@ -140,7 +140,7 @@ def _tasks(value: Any, parent: np.ndarray) -> np.ndarray:
     if isinstance(value, str):
         one_of(value, ("leaves",), "tasks")
         return np.setdiff1d(np.arange(len(parent)), parent)
-    tasks = np.asarray(value)
+    tasks = np.asarray(unnamed(value, "tasks", "the order of the tasks"))
     if tasks.ndim != 1 or tasks.dtype.kind not in "iu" or not len(tasks):
         raise ValueError(f"tasks is {value!r}. Give the numbers of the nodes that are tasks.")
     wrong = np.flatnonzero((tasks < 0) | (tasks >= len(parent)))

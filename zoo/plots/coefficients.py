@@ -12,6 +12,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from zoo.checks import one_of
+from zoo.frames import read_column
 from zoo.plots.figures import figure_of, panel
 
 __all__ = ["coefficient_curve", "coefficient_map"]
@@ -54,7 +55,7 @@ def coefficient_map(
         Value in the middle of the colours: 0, a coefficient that holds everywhere, or the average over the places
         shown. Not used for ``"sd"``, whose colours start from 0.
     mask : (places,) array_like of bool, optional
-        Places to leave out, water say.
+        Places to leave out, water say, in their order. A Series whose index numbers the places otherwise is refused.
     fade : bool
         Cover with white the places whose mean is less than one standard deviation away from ``centre``.
     ax : matplotlib Axes, optional
@@ -83,7 +84,13 @@ def coefficient_map(
     one_of(statistic, _variables(coefficients), "statistic")
     table = _of_feature(coefficients, feature, "feature")
     if mask is not None:
-        hidden = np.asarray(mask)
+        read = read_column(mask, "mask")
+        if read.rows is not None and list(read.rows) != list(table["place"].to_numpy()):
+            raise ValueError(
+                "mask has another index than the places, 0, 1, ..., so its rows may belong to others. Align it, or "
+                "pass mask.to_numpy() where the order is the same."
+            )
+        hidden = np.asarray(read.values)
         if hidden.shape != (table.sizes["place"],) or hidden.dtype != bool:
             raise ValueError(
                 f"mask has shape {hidden.shape} and type {hidden.dtype}. "

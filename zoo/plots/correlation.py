@@ -30,7 +30,7 @@ def task_correlation(
     """Posterior mean of the correlation between tasks, as a heat map.
 
     Each draw of ``task_cov`` is scaled to a correlation, then averaged: the scale of ``task_cov`` alone is not
-    identified.
+    identified. Of a fit without draws it is the estimate.
 
     Parameters
     ----------
@@ -61,7 +61,10 @@ def task_correlation(
             'Fit a model that learns one, for instance zoo.MaxMargin(task_cov="learned").'
         )
     known = [str(name) for name in posterior["task"].to_numpy()]
-    for name in tasks or ():
+    tasks = [tasks] if isinstance(tasks, str) else tasks
+    if tasks is not None and not len(tasks):
+        raise ValueError("tasks is empty. Name at least one task.")
+    for name in () if tasks is None else tasks:
         one_of(name, known, "tasks")
     shown = np.arange(len(known)) if tasks is None else np.array([known.index(name) for name in tasks])
     correlation = _mean_correlation(posterior["task_cov"].to_numpy()[:, :, shown[:, None], shown])
@@ -75,7 +78,8 @@ def task_correlation(
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
     axes.set_yticks(range(len(names)), names, fontsize=size)
     axes.tick_params(length=1.5, pad=1.5)
-    axes.set_title(f"Correlation of {len(names)} tasks, posterior mean")
+    what = "estimate" if getattr(fit, "is_point", False) else "posterior mean"
+    axes.set_title(f"Correlation of {len(names)} tasks, {what}")
     bar = figure_of(axes).colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label("correlation")
     return figure_of(axes)

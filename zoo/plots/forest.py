@@ -29,7 +29,8 @@ def coefficient_forest(
 ) -> Figure:
     """Posterior mean and central interval of one feature's coefficient in each task, sorted by mean.
 
-    Models whose coefficients hold for all tasks show one line a feature instead.
+    Models whose coefficients hold for all tasks show one line a feature instead. A fit without draws has no intervals:
+    its estimates stand alone.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ def coefficient_forest(
     axes = panel(ax, figsize or (6.0, min(1.4 + (0.105 if many else 0.22) * len(names), 60.0)))
     lines = np.arange(len(names))
     axes.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    axes.hlines(lines, low.to_numpy()[order], high.to_numpy()[order], color="C0", linewidth=1.2)
+    if not fit.is_point:
+        axes.hlines(lines, low.to_numpy()[order], high.to_numpy()[order], color="C0", linewidth=1.2)
     axes.plot(mean.to_numpy()[order], lines, "o", color="C0", markersize=2.5 if many else 4.0)
     axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5)
     axes.tick_params(axis="y", length=1.5, pad=2.0)
@@ -73,7 +75,8 @@ def coefficient_forest(
     axes.grid(axis="y", color="0.93", linewidth=0.6)
     axes.set_axisbelow(True)
     scale = ", standardized data" if fit.data.transform is not None else ""
-    axes.set_xlabel(f"mean and {100 * ci_prob:g}% interval{scale}")
+    shown = "estimate" if fit.is_point else f"mean and {100 * ci_prob:g}% interval"
+    axes.set_xlabel(f"{shown}{scale}")
     axes.set_title(title, fontsize=11)
     return figure_of(axes)
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from zoo.checks import finite_vector, names, one_of, positive, whole_number
 from zoo.data import MultiTaskData
+from zoo.frames import by_name
 
 __all__ = ["grid"]
 
 
 def grid(
     data: MultiTaskData,
-    n: int | Sequence[int] = 50,
+    n: int | Sequence[int] | Mapping[str, int] = 50,
     columns: str | Sequence[str] | None = None,
     at: Mapping[str, float] | None = None,
     near: float | None = None,
@@ -25,8 +26,8 @@ def grid(
     ----------
     data : MultiTaskData
         With a continuous task variable ``t``.
-    n : int or sequence of int
-        Points along each of ``columns``, 2 or more.
+    n : int, sequence of int, or dict
+        Points along each of ``columns``, 2 or more; of a dict or a pandas Series by the names of the columns.
     columns : str or sequence of str, optional
         Columns of ``t`` that vary, ``("long", "lat")`` say. Default: the first two, or the only one.
     at : dict of str to float, optional
@@ -57,12 +58,13 @@ def grid(
     fixed = dict(at or {})
     for name in fixed:
         one_of(name, [other for other in data.t_names if other not in varied], "at")
-    counts = [n] * len(varied) if np.ndim(n) == 0 else list(n)  # type: ignore[arg-type]
-    if len(counts) != len(varied):
+    given = by_name(n, "n", varied)
+    asked = [given] * len(varied) if np.ndim(given) == 0 else list(given)
+    if len(asked) != len(varied):
         raise ValueError(
-            f"n has {len(counts)} numbers for {len(varied)} columns. Give one number, or one a column."
+            f"n has {len(asked)} numbers for {len(varied)} columns. Give one number, or one a column."
         )
-    counts = [whole_number(count, "n", 2) for count in counts]
+    counts = [whole_number(count, "n", 2) for count in asked]
     index = [data.t_names.index(name) for name in varied]
     seen = data.t[:, index]
     axes = []

@@ -40,7 +40,8 @@ def predicted_vs_observed(
     ----------
     fit : Fit
     test : MultiTaskData
-        Rows of known tasks, on the user's scale.
+        Rows of known tasks, on the user's scale or standardized. Where they have weights, the numbers are weighted:
+        a row of weight 2 counts as two rows alike.
     ci_prob : float
         Probability of the interval; for labels, of that of each bin's frequency.
     random_seed : int, optional
@@ -84,9 +85,13 @@ def _scatter(axes: Axes, test: MultiTaskData, predicted: xr.Dataset) -> None:
     )
     ends = [float(mean.min()), float(mean.max())]
     axes.plot(ends, ends, color="black", linewidth=1.2, label="observed = predicted", zorder=3)
-    inside = float(np.mean((y >= low) & (y <= high)))
+    inside = float(np.average((y >= low) & (y <= high), weights=test.weight))
     # Constant y has no variance to explain; the picture is still worth drawing.
-    explained = f"{100 * explained_variance(y, mean).pooled:.1f}%" if np.ptp(y) > 0 else "undefined"
+    explained = (
+        f"{100 * explained_variance(y, mean, weight=test.weight).pooled:.1f}%"
+        if np.ptp(y) > 0
+        else "undefined"
+    )
     axes.set_title(
         f"Explained variance {explained} (pooled), {ci} intervals cover {100 * inside:.1f}%", fontsize=11
     )
@@ -103,9 +108,10 @@ def _calibration(axes: Axes, test: MultiTaskData, predicted: xr.Dataset) -> None
     positive = test.y > 0
     bins = np.minimum((probability * _BINS).astype(int), _BINS - 1)
     filled = np.unique(bins)
-    count = np.array([np.sum(bins == b) for b in filled])
-    hits = np.array([np.sum(positive[bins == b]) for b in filled])
-    x = np.array([probability[bins == b].mean() for b in filled])
+    weight = np.ones(test.n_rows) if test.weight is None else test.weight
+    count = np.array([np.sum(weight[bins == b]) for b in filled])
+    hits = np.array([np.sum((weight * positive)[bins == b]) for b in filled])
+    x = np.array([np.average(probability[bins == b], weights=weight[bins == b]) for b in filled])
     low, high = _frequency_interval(hits, count, predicted.attrs["ci_prob"])
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1.0, label="calibrated")
     axes.vlines(
@@ -114,10 +120,10 @@ def _calibration(axes: Axes, test: MultiTaskData, predicted: xr.Dataset) -> None
     axes.plot(x, hits / count, "o", color="C0", label="bin of test rows, with its count")
     for i, n in enumerate(count):
         axes.annotate(
-            f"{n:,}", (x[i], hits[i] / count[i]), xytext=(5, -4), textcoords="offset points", fontsize=8
+            f"{n:,.6g}", (x[i], hits[i] / count[i]), xytext=(5, -4), textcoords="offset points", fontsize=8
         )
-    scores = f1_scores(test.y, predicted["label"].to_numpy(), test.task)
-    loss = log_loss(test.y, probability)
+    scores = f1_scores(test.y, predicted["label"].to_numpy(), test.task, test.weight)
+    loss = log_loss(test.y, probability, test.weight)
     axes.set_title(f"Calibration: accuracy {100 * scores.accuracy:.1f}%, log loss {loss:.3f}", fontsize=11)
     axes.set_xlim(-0.02, 1.06)
     axes.set_ylim(-0.02, 1.02)

@@ -71,9 +71,18 @@ def trace_rank(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        The fit is an estimate, without draws; or a variable is unknown.
     """
     import matplotlib.pyplot as plt
 
+    if getattr(fit, "is_point", False):
+        raise ValueError(
+            f"fit was made by method {fit.method!r}, an estimate without draws. Use objective_trace, or another method."
+        )
     scalars = scalar_summaries(fit.posterior, var_names)
     shown = {str(name): scalars[name].to_numpy() for name in scalars.data_vars}
     if var_names is None:

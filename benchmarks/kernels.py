@@ -96,7 +96,7 @@ def hinge() -> None:
         data.X, np.where(data.y > np.median(data.y), 1.0, -1.0), data.task, task_names=data.task_names
     )
     lam, C = 0.01, 0.05
-    machine = zoo.MultiTaskKernelMachine(loss="hinge", lam=lam, amplitude=1.0, C=C)
+    machine = zoo.MultiTaskKernelMachine(likelihood=zoo.Hinge(C=C), lam=lam, amplitude=1.0)
     machine.fit(labels, "map", tol=1.0, random_seed=0, progress=False)
     for tol in (1e-3, 1e-5):
         fit, ours = timed(lambda tol=tol: machine.fit(labels, "map", tol=tol, random_seed=0, progress=False))

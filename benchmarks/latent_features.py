@@ -93,7 +93,7 @@ def by_package(
     """The same by the sampler of the package."""
     fields = {name: options.pop(name) for name in ("task_cov",) if name in options}
     factory = zoo.NonparametricMaxMargin(
-        loss="epsilon_insensitive", C=1.0, epsilon=EPSILON, alpha=alpha, **fields
+        likelihood=zoo.EpsilonInsensitive(C=1.0, epsilon=EPSILON), alpha=alpha, **fields
     )
     fit = factory.fit(
         train, "gibbs", draws=sweeps, tune=0, chains=1, random_seed=1, progress=False, cores=1, **options

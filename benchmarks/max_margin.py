@@ -35,12 +35,12 @@ def load(name: str) -> tuple[zoo.MaxMargin, zoo.MultiTaskData]:
     """Model and data of a set."""
     if name == "school":
         train, _ = zoo.datasets.load_school(split=1)
-        return zoo.MaxMargin(loss="epsilon_insensitive", C=1.0, epsilon=0.001), train.standardize()
+        return zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C=1.0, epsilon=0.001)), train.standardize()
     if name == "cal500":
         train, _ = zoo.datasets.load_cal500().split(1 / 3, random_seed=0)
     else:
         train, _ = getattr(zoo.datasets, f"load_{name}")(split="official")
-    return zoo.MaxMargin(C=0.1), train.standardize().add_intercept()
+    return zoo.MaxMargin(likelihood=zoo.Hinge(C=0.1)), train.standardize().add_intercept()
 
 
 def quantities(posterior: xr.Dataset) -> np.ndarray:

@@ -71,7 +71,11 @@ def run_zoo(
 ) -> tuple[float, np.ndarray]:
     """Seconds a sweep, and draws (draw, D, T) of the coefficients."""
     data = zoo.MultiTaskData.from_arrays(X, y, task, task_names=[f"t{i}" for i in range(task.max() + 1)])
-    model = zoo.NIWLinear(pi=PI, delta=DELTA, noise="task", noise_prior=NOISE)
+    model = zoo.NIWLinear(
+        pi=PI,
+        delta=DELTA,
+        likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(*NOISE), per_task=("noise",)),
+    )
     kernel = model.gibbs_kernel(model.prepare(data), model.validate(data), group_moves=moves)
     options = {"tune": 0, "chains": 1, "cores": 1, "threads": 1, "progress": False}
     run_chains(kernel, draws=2, random_seed=0, **options)  # compiles

@@ -50,7 +50,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for tasks, rows, features, noise, C in SHAPES:
-        data, model = simulate(tasks, rows, features, noise), zoo.MaxMargin(C=C)
+        data, model = simulate(tasks, rows, features, noise), zoo.MaxMargin(likelihood=zoo.Hinge(C=C))
         started = time.perf_counter()
         model.fit(data, "gibbs", draws=1, tune=0, chains=1, progress=False)
         gibbs_compiled = time.perf_counter() - started

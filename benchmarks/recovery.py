@@ -30,7 +30,7 @@ def mode(data: zoo.MultiTaskData, seed: int) -> dict[str, np.ndarray]:
     found = zoo.select(
         factory,
         data,
-        {"C": GRID},
+        {"likelihood.C": GRID},
         cv=3,
         score="RMSE",
         method="map",

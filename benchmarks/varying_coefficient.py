@@ -74,7 +74,7 @@ def varying(train: Data, test: Data) -> tuple[Callable[[], Prediction], str]:
 def varying_student_t(train: Data, test: Data) -> tuple[Callable[[], Prediction], str]:
     """The same with Student-t noise, by Laplace's approximation."""
     model = zoo.VaryingCoefficientGP(
-        task_kernel=components(30, 8), response="student_t", approximation="hsgp"
+        task_kernel=components(30, 8), likelihood="student_t", approximation="hsgp"
     )
     fit = model.fit(train, "laplace", draws=250, random_seed=1, progress=False)
     return _ours(fit, test), f"degrees {float(fit.posterior['degrees'][0, 0]):.1f}"
@@ -306,7 +306,9 @@ def sines() -> None:
 
     def fitted(method: str, **settings: Any) -> tuple[float, Any]:
         part = zoo.VaryingComponent(kernel="matern52", lengthscale=0.3, amplitude=1.0, **settings)
-        model = zoo.VaryingCoefficientGP(task_kernel=part, noise=0.3, global_coefficients=False)
+        model = zoo.VaryingCoefficientGP(
+            task_kernel=part, likelihood=zoo.Gaussian(noise=0.3), global_coefficients=False
+        )
         fit = model.fit(data, method, draws=1, chains=1, progress=False)
         return float(fit.idata["sample_stats"]["log_evidence"][0, 0]), fit.predict(X, t=t)
 

@@ -74,19 +74,19 @@ def models() -> None:
     listed = [
         ("MultiTaskKernelMachine", Machine(), "exact"),
         ("MultiTaskKernelMachine", Machine(), "gibbs"),
-        ('MultiTaskKernelMachine(loss="hinge")', Machine(loss="hinge"), "gibbs"),
-        ('MultiTaskKernelMachine(loss="logistic")', Machine(loss="logistic"), "laplace"),
+        ('MultiTaskKernelMachine(likelihood="hinge")', Machine(likelihood="hinge"), "gibbs"),
+        ('MultiTaskKernelMachine(likelihood="logistic")', Machine(likelihood="logistic"), "laplace"),
         ('MaxMargin(feature_cov="identity")', zoo.MaxMargin(feature_cov="identity"), "gibbs"),
         ('NIWGaussianProcess(base_kernel="linear")', zoo.NIWGaussianProcess(base_kernel="linear"), "gibbs"),
         ('NIWGaussianProcess(base_kernel="linear")', zoo.NIWGaussianProcess(base_kernel="linear"), "em"),
         ("IndependentTasks", zoo.IndependentTasks(), "exact"),
-        ('IndependentTasks(response="logistic")', zoo.IndependentTasks(response="logistic"), "laplace"),
-        ('PooledTasks(response="logistic")', zoo.PooledTasks(response="logistic"), "laplace"),
+        ('IndependentTasks(likelihood="logistic")', zoo.IndependentTasks(likelihood="logistic"), "laplace"),
+        ('PooledTasks(likelihood="logistic")', zoo.PooledTasks(likelihood="logistic"), "laplace"),
     ]
     print("| model | method | s | over the first |\n|---|---|---|---|")
     first = 0.0
     for name, model, method in listed:
-        labels = model.observation.labels
+        labels = model.likelihood.labels
         fit(model, tasks_of(3, 5, 20, labels), method)
         taken = fit(model, tasks_of(10, 30, 2000, labels), method)
         first = first or taken

@@ -59,7 +59,7 @@ def test_laplace_stands_at_the_mode():
 
 @pytest.mark.statistical
 def test_laplace_is_near_nuts_with_many_rows():
-    data, factory = _data(labels=True, n_rows=400), zoo.IndependentTasks(response="logistic")
+    data, factory = _data(labels=True, n_rows=400), zoo.IndependentTasks(likelihood="logistic")
     laplace = factory.fit(data, "laplace", random_seed=1, progress=False).posterior["coefficients"]
     nuts = factory.fit(data, "nuts", random_seed=2, progress=False).posterior["coefficients"]
     dims = ("chain", "draw")
@@ -71,13 +71,13 @@ def test_laplace_is_near_nuts_with_many_rows():
 def test_logistic_copes_with_a_task_of_one_class():
     data = zoo.MultiTaskData.from_arrays(np.ones((6, 1)), [1, 1, 1, 0, 1, 0], [0, 0, 0, 1, 1, 1])
     with pytest.warns(UserWarning, match="one class in 1 of 2 tasks"):
-        fit = zoo.IndependentTasks(response="logistic").fit(data, random_seed=1, progress=False)
+        fit = zoo.IndependentTasks(likelihood="logistic").fit(data, random_seed=1, progress=False)
     assert np.all(np.isfinite(fit.posterior["coefficients"]))
 
 
 @pytest.mark.parametrize("factory", [zoo.PooledTasks, zoo.IndependentTasks])
 def test_bad_fields_are_named(factory):
-    with pytest.raises(ValueError, match="response: 'poisson'"):
-        factory(response="poisson")
+    with pytest.raises(ValueError, match="likelihood: 'counts'"):
+        factory(likelihood="counts")
     with pytest.raises(ValueError, match="prior_scale is 0"):
         factory(prior_scale=0)

@@ -127,7 +127,7 @@ def test_refusals(data):
         sbc(zoo.NIWLinear(), data, "em")
     with pytest.raises(ValueError, match="gibbs, nuts"):
         sbc(zoo.MultiTaskKernelMachine(), data, "exact")
-    weighted = zoo.MaxMargin(C="learned", class_weight=(1.0, 2.0))
+    weighted = zoo.MaxMargin(likelihood="normalised_hinge", class_weight=(1.0, 2.0))
     with pytest.raises(ValueError, match="class_weight"):
         sbc(weighted, labels, "nuts", replications=3, random_seed=1)
     with pytest.raises(zoo.factory.UnsupportedMethodError, match="no Markov kernel"):
@@ -136,7 +136,10 @@ def test_refusals(data):
 
 def test_exact_methods():
     machine = zoo.MultiTaskKernelMachine
-    given = {m.name: m.exact for m in machine(lam=0.5, amplitude=1.0, noise=1.0)._methods()}
+    given = {
+        m.name: m.exact
+        for m in machine(lam=0.5, amplitude=1.0, likelihood=zoo.Gaussian(noise=1.0))._methods()
+    }
     learned = {m.name: m.exact for m in machine()._methods()}
     assert given == {"exact": True, "gibbs": True, "nuts": True}
     assert learned == {"exact": False, "gibbs": True, "nuts": True}

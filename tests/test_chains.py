@@ -65,7 +65,7 @@ def test_draws_do_not_depend_on_cores(cores):
 @pytest.mark.statistical
 def test_processes_draw_the_same_as_threads():
     data, _ = zoo.datasets.simulate_matrix_normal(3, 2, 8, random_seed=1)
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     options = dict(draws=5, tune=5, chains=2, random_seed=1, progress=False)
     threads = model.fit(data, "gibbs", **options)
     with joblib.parallel_config(backend="loky", n_jobs=2):

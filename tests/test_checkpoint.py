@@ -50,20 +50,24 @@ class OwnMaxMargin(zoo.MaxMargin):
 # Every Gibbs kernel, with what it keeps from sweep to sweep: a learned C, binary matrices, noise by task, amplitudes.
 ENGINES: dict[str, Any] = {
     "MaxMargin, hinge": lambda: zoo.MaxMargin(),
-    "MaxMargin, learned C": lambda: zoo.MaxMargin(loss="epsilon_insensitive", C="learned"),
+    "MaxMargin, learned C": lambda: zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C="learned")),
     "NonparametricMaxMargin, hinge": lambda: zoo.NonparametricMaxMargin(K_max=2),
-    "NonparametricMaxMargin, real": lambda: zoo.NonparametricMaxMargin(loss="epsilon_insensitive", alpha=2.0),
-    "NIWLinear": lambda: zoo.NIWLinear(noise="task"),
+    "NonparametricMaxMargin, real": lambda: zoo.NonparametricMaxMargin(
+        likelihood="epsilon_insensitive", alpha=2.0
+    ),
+    "NIWLinear": lambda: zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))),
     "NIWGaussianProcess": lambda: zoo.NIWGaussianProcess(),
-    "MultiTaskKernelMachine, square": lambda: zoo.MultiTaskKernelMachine(loss="square", lam="learned"),
-    "MultiTaskKernelMachine, hinge": lambda: zoo.MultiTaskKernelMachine(loss="hinge", amplitude="learned"),
-    "own subclass": lambda: OwnMaxMargin(loss="epsilon_insensitive"),
+    "MultiTaskKernelMachine, square": lambda: zoo.MultiTaskKernelMachine(lam="learned"),
+    "MultiTaskKernelMachine, hinge": lambda: zoo.MultiTaskKernelMachine(
+        likelihood="hinge", amplitude="learned"
+    ),
+    "own subclass": lambda: OwnMaxMargin(likelihood="epsilon_insensitive"),
 }
 
 
 def _fit(engine: str, path: Any = None, **options: Any) -> zoo.Fit:
     factory = ENGINES[engine]()
-    return factory.fit(_data(factory.observation.labels), "gibbs", checkpoint=path, **{**QUICK, **options})
+    return factory.fit(_data(factory.likelihood.labels), "gibbs", checkpoint=path, **{**QUICK, **options})
 
 
 @functools.cache
@@ -477,7 +481,7 @@ def test_another_call_is_refused(options, message, tmp_path):
 
 def test_other_data_fields_and_versions_are_refused(tmp_path, monkeypatch):
     path, data = tmp_path / "run.zarr", _data(False)
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     model.fit(data, "gibbs", checkpoint=path, **QUICK)
     y = data.y.copy()
     y[3] = np.nextafter(y[3], 9.0)
@@ -486,8 +490,11 @@ def test_other_data_fields_and_versions_are_refused(tmp_path, monkeypatch):
         "data.weight": (model, replace(data, weight=np.ones(data.n_rows))),
         "data.names differs": (model, replace(data, task_names=("a", "b", "c"))),
         "data.X differs": (model, replace(data, inputs=data.inputs * 2.0)),
-        "factory.fields.C was 1.0, is 2.0": (replace(model, C=2.0), data),
-        "factory.factory": (OwnMaxMargin(loss="epsilon_insensitive"), data),
+        "factory.fields.likelihood.C was 1.0, is 2.0": (
+            replace(model, likelihood=zoo.EpsilonInsensitive(C=2.0)),
+            data,
+        ),
+        "factory.factory": (OwnMaxMargin(likelihood="epsilon_insensitive"), data),
     }
     for message, (factory, rows) in changed.items():
         with pytest.raises(ValueError, match=message):
@@ -637,7 +644,7 @@ def test_an_orphan_holds_its_chain(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("method", ["exact", "laplace"])
 def test_methods_without_chains_refuse(method, tmp_path):
-    factory = zoo.PooledTasks(response="logistic") if method == "laplace" else zoo.PooledTasks()
+    factory = zoo.PooledTasks(likelihood="logistic") if method == "laplace" else zoo.PooledTasks()
     with pytest.raises(UnsupportedMethodError, match=f"'{method}'.* no checkpoint .* fit.save"):
         factory.fit(_data(method == "laplace"), method, checkpoint=tmp_path / "run.zarr", progress=False)
     assert not (tmp_path / "run.zarr").exists()
@@ -708,7 +715,7 @@ def test_nuts_interrupted(tmp_path, monkeypatch):
 
 
 def test_steps_beside_nuts_refuse(tmp_path):
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     with pytest.raises(ValueError, match='block="gibbs" cannot write a checkpoint'):
         model.fit(_data(False), "nuts", block="gibbs", checkpoint=tmp_path / "run.zarr", **QUICK)
 

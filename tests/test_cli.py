@@ -46,7 +46,7 @@ def _fit(tables, out, *more):
         "fit",
         "MaxMargin",
         *("--data", str(tables / "train.csv"), "--y", "score", "--task", "ward", "--seed", "3"),
-        *("--set", "loss=epsilon_insensitive", "--set", "C=2", "--out", str(out)),
+        *("--set", "likelihood=epsilon_insensitive", "--set", "likelihood.C=2", "--out", str(out)),
         *_FEW,
         *more,
     ]
@@ -101,14 +101,14 @@ class TestStart:
     def test_describe(self, capsys):
         assert main(["describe", "MaxMargin"]) == 0
         out = capsys.readouterr().out
-        assert "epsilon = 0.001" in out and "gibbs: " in out and "li2014" in out
+        assert "likelihood = 'hinge'" in out and "gibbs: " in out and "li2014" in out
         assert "feature_cov, task_cov : {" in out
 
 
 class TestFitPredictReport:
     def test_the_file_holds_the_fit(self, fitted):
         fit = zoo.load(fitted)
-        assert fit.factory == zoo.MaxMargin(loss="epsilon_insensitive", C=2)
+        assert fit.factory == zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C=2))
         assert fit.data.feature_names == ("x0", "x1", "intercept")
         assert fit.data.task_names == ("0", "1", "2", "3")
         assert fit.data.transform is not None
@@ -141,7 +141,7 @@ class TestFitPredictReport:
     def test_labels(self, tables, tmp_path, capsys):
         out = tmp_path / "labels.nc"
         command = ["fit", "PooledTasks", "--data", tables / "labels.csv", "--y", "label", "--task", "ward"]
-        more = ["--set", "response=logistic", "--no-intercept", "--no-standardize", "--features", "x1, x0"]
+        more = ["--set", "likelihood=logistic", "--no-intercept", "--no-standardize", "--features", "x1, x0"]
         assert main([str(a) for a in (*command, *more, *_FEW, "--out", out)]) == 0
         fit = zoo.load(out)
         assert fit.data.feature_names == ("x1", "x0") and fit.data.transform is None
@@ -202,10 +202,10 @@ class TestBadInput:
         ("more", "message"),
         [
             (["--set", "D=1"], "'D'"),
-            (["--set", "C=-1"], "C is -1"),
-            (["--set", "C=abc"], "C is 'abc'"),
-            (["--set", "C"], "has no '='"),
-            (["--set", "loss=square"], "loss: 'square'"),
+            (["--set", "likelihood.C=-1"], "C is -1"),
+            (["--set", "likelihood.C=abc"], "C: 'abc' is unknown"),
+            (["--set", "likelihood.C"], "has no '='"),
+            (["--set", "likelihood=square"], "likelihood: 'square'"),
             (["--set", "task_nu=[1]"], "task_nu is [1]"),
             (["--set", "task_cov=[[1, 2], [2, 1]]"], "task_cov is not positive definite"),
             (["--method", "magic"], "method 'magic'"),
@@ -215,7 +215,7 @@ class TestBadInput:
             (["--draws", "0"], "--draws"),
             (["--chains", "two"], "--chains"),
             (["--data", "absent.csv"], "absent.csv"),
-            (["--set", "loss=hinge", "--y", "x0"], "labels must be -1/+1 or 0/1"),
+            (["--set", "likelihood=hinge", "--y", "x0"], "labels must be -1/+1 or 0/1"),
         ],
     )
     def test_fit(self, tables, tmp_path, capsys, more, message):
@@ -288,7 +288,7 @@ class TestDemo:
         assert main(["demo", "--out", str(out), *_FEW]) == 0
         text = capsys.readouterr().out
         assert "Grunfeld" in text and "ZOO_DATA (not set)" in text
-        assert "MaxMargin(loss='epsilon_insensitive'" in text
+        assert "MaxMargin(likelihood=EpsilonInsensitive(" in text
         for part in ("What the model holds", "Worst R-hat", "Held-out rows", str(out.resolve())):
             assert part in text
         pictures = {*_PICTURES, "predicted_vs_observed.png"}
@@ -402,7 +402,9 @@ def test_predict_prints_tasks_and_classes_as_the_file_has_them(tables, tmp_path,
     fit = tmp_path / "labels.nc"
     arguments = ["--data", str(tables / "labels.csv"), "--y", "label", "--task", "ward", "--seed", "3"]
     assert (
-        main(["fit", "IndependentTasks", *arguments, "--set", "response=logistic", "--out", str(fit), *_FEW])
+        main(
+            ["fit", "IndependentTasks", *arguments, "--set", "likelihood=logistic", "--out", str(fit), *_FEW]
+        )
         == 0
     )
     new = pd.read_csv(tables / "new.csv")
@@ -439,5 +441,5 @@ def test_counts_keep_their_scale(tables, tmp_path, capsys):
     frame.drop(columns="score").to_csv(tmp_path / "counts.csv", index=False)
     arguments = ["fit", "PooledGP", "--data", tmp_path / "counts.csv", "--y", "sold", "--task", "ward"]
     fit = tmp_path / "fit.nc"
-    assert main([str(a) for a in [*arguments, "--set", "response=poisson", "--out", fit, *_FEW]]) == 0
+    assert main([str(a) for a in [*arguments, "--set", "likelihood=poisson", "--out", fit, *_FEW]]) == 0
     assert zoo.load(fit).data.transform.y_scale == 1.0

@@ -28,7 +28,7 @@ class _Small:
         X, y = rng.standard_normal((12, D)), rng.standard_normal(12)
         data = zoo.MultiTaskData.from_arrays(X, y, [f"t{t}" for t in self.task], weight=self.weight)
         data = replace(data, task_names=(*data.task_names, "empty"))
-        model = zoo.NIWLinear(noise="task", pi=pi, delta=2.5)
+        model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), pi=pi, delta=2.5)
         self.kernel = model.gibbs_kernel(data, y, loose=m)
         self.state = self.kernel.initialise(rng)
         self.X, self.y = X @ self.kernel._basis[0], y

@@ -27,7 +27,7 @@ def test_ctrl_c_leaves_a_mark(tmp_path):
     asked = 3_000_000
     timer = threading.Timer(2.0, signal.raise_signal, [signal.SIGINT])
     # Wide enough that the draws asked for take minutes, and small enough that they fit into memory.
-    factory = zoo.MaxMargin(loss="epsilon_insensitive", feature_cov="identity", task_cov="identity")
+    factory = zoo.MaxMargin(likelihood="epsilon_insensitive", feature_cov="identity", task_cov="identity")
     factory.fit(
         made(), draws=5, tune=5, chains=2, random_seed=1, progress=False
     )  # compiled before the clock runs

@@ -15,22 +15,22 @@ from zoo.testing import FactoryTestCase
 _CASES = {name: get_factory(name)() for name in FACTORIES}
 # Fields away from the defaults: the other kind of response, and given or fixed covariances.
 _CASES |= {
-    "MaxMarginRegression": zoo.MaxMargin(loss="epsilon_insensitive", epsilon=0.1),
+    "MaxMarginRegression": zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(epsilon=0.1)),
     "MaxMarginIdentity": zoo.MaxMargin(feature_cov="identity", task_cov="identity"),
     "MaxMarginGivenFeatureCov": zoo.MaxMargin(
         feature_cov=[[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]
     ),
-    "NIWLinearStudentT": zoo.NIWLinear(response="student_t", noise="task", covariance_prior="lkj"),
+    "NIWLinearStudentT": zoo.NIWLinear(likelihood=zoo.StudentT(per_task=("noise",)), covariance_prior="lkj"),
     "NIWGaussianProcessLinear": zoo.NIWGaussianProcess(base_kernel="linear"),
-    "IndependentTasksLogistic": zoo.IndependentTasks(response="logistic"),
-    "PooledTasksLogistic": zoo.PooledTasks(response="logistic"),
+    "IndependentTasksLogistic": zoo.IndependentTasks(likelihood="logistic"),
+    "PooledTasksLogistic": zoo.PooledTasks(likelihood="logistic"),
     "VaryingCoefficientTree": zoo.VaryingCoefficientGP(
         task_kernel=TaskTree.from_parents(
             {"task 0": "a", "task 1": "a", "task 2": "b", "nobody": "b", "a": "all", "b": "all"}
         )
     ),
-    "VaryingCoefficientLabels": zoo.VaryingCoefficientGP(response="bernoulli_logit"),
-    "VaryingCoefficientCounts": zoo.VaryingCoefficientGP(response="poisson"),
+    "VaryingCoefficientLabels": zoo.VaryingCoefficientGP(likelihood="logistic"),
+    "VaryingCoefficientCounts": zoo.VaryingCoefficientGP(likelihood="poisson"),
     "VaryingCoefficientComponents": zoo.VaryingCoefficientGP(
         task_kernel=["matern32", zoo.VaryingComponent(columns="t0", features="intercept", n_basis=5)],
         amplitude="per_feature",
@@ -51,7 +51,7 @@ _SLOW = (
 for _name, _factory in _CASES.items():
     _members: dict[str, object] = {"make_factory": lambda self, factory=_factory: factory}
     if _name == "KernelLocalSmoothing":  # folds of rows choose what is not given
-        _given = zoo.KernelLocalSmoothing(bandwidth=0.8, lam=1.0, noise=0.5)
+        _given = zoo.KernelLocalSmoothing(bandwidth=0.8, lam=1.0, likelihood=zoo.Gaussian(noise=0.5))
         _members["make_weighted_factory"] = lambda self, factory=_given: factory
     if _name in _SLOW:
         _members["pytestmark"] = [pytest.mark.statistical]
@@ -70,17 +70,17 @@ class TestWeightsAreTested:
 
     def test_a_wrong_weight_is_found(self) -> None:
         class Roots(zoo.PooledTasks):
-            def likelihood(self, data, f):
-                parameters = {name: data.per_row(v) for name, v in self.observed_parameters().items()}
+            def observe(self, data, f):
+                parameters = {name: data.per_row(v) for name, v in self.add_parameters(data).items()}
                 weight = {} if data.weight is None else {"weight": data.weight**0.5}
-                return self.observation.term(f, data.y, **parameters, **weight)
+                return self.likelihood.term(f, data.y, **parameters, **weight)
 
         with pytest.raises(AssertionError, match="log density with weights"):
             self._Case(Roots()).test_a_weight_is_a_number_of_rows()
 
     def test_refused_weights_are_skipped(self) -> None:
         class Without(zoo.PooledTasks):
-            def likelihood(self, data, f):
+            def observe(self, data, f):
                 return pm.Normal("y", f, pm.modelcontext(None)["noise"], observed=data.y, dims="obs")
 
         with pytest.raises(unittest.SkipTest, match="Without refuses weights: weight is given"):

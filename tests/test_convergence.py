@@ -27,7 +27,6 @@ from zoo.inference.chains import run_chains
 from zoo.inference.draw_store import Store
 from zoo.inference.mixing import mixing
 from zoo.inference.progress import ChainProgress
-from zoo.likelihoods.gaussian import Gaussian
 from zoo.runner import Job, run_jobs
 from zoo.warning_types import collected
 
@@ -169,15 +168,11 @@ class Walks(ModelFactory):
 
     fault: str = ""
 
-    @property
-    def observation(self):
-        return Gaussian()
-
     def priors(self, data):
         pm.Normal("noise", 0.0, 1.0)
         return {"coefficients": pm.Normal("coefficients", 0.0, 1.0, dims=("feature", "task"))}
 
-    def likelihood(self, data, f):
+    def observe(self, data, f):
         pm.Normal("y", f, 1.0, observed=data.y)
 
     def _methods(self):
@@ -300,7 +295,7 @@ def test_the_verdict_survives_a_file(rows, tmp_path, chains):
 
 
 def test_a_checkpoint_is_judged_too(rows, tmp_path):
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     options = dict(draws=20, tune=20, chains=2, method="gibbs", checkpoint=tmp_path / "run.zarr")
     first, [warning] = _fitted(rows, model, **options)
     again, [repeated] = _fitted(rows, model, **options)
@@ -313,15 +308,15 @@ def test_a_good_fit_of_few_rows_is_quiet_and_a_subclass_is_judged(rows):
         def coords(self, data):
             return {**super().coords(data), "mine": ["a"]}
 
-    fit, caught = _fitted(rows, zoo.MaxMargin(loss="epsilon_insensitive"), draws=1000, tune=300)
+    fit, caught = _fitted(rows, zoo.MaxMargin(likelihood="epsilon_insensitive"), draws=1000, tune=300)
     assert not caught, str(caught[0].message)
     assert verdict_of(fit).converged
-    _, caught = _fitted(rows, Mine(loss="epsilon_insensitive"), draws=10, tune=5)
+    _, caught = _fitted(rows, Mine(likelihood="epsilon_insensitive"), draws=10, tune=5)
     assert len(caught) == 1 and "Mine by 'gibbs'" in str(caught[0].message)
 
 
 def test_the_buffet_is_judged_by_what_has_an_order(rows):
-    fit, _ = _fitted(rows, zoo.NonparametricMaxMargin(loss="epsilon_insensitive"), draws=30, tune=10)
+    fit, _ = _fitted(rows, zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive"), draws=30, tune=10)
     names = [name.split("[")[0] for name in fit.diagnostics().index]
     assert "Z" not in names
     assert {"coefficients", "task_cov"} <= set(names)
@@ -423,7 +418,7 @@ def test_the_bar_follows_what_is_worst():
 
 
 def test_the_bar_leaves_columns_without_order_alone(rows):
-    model = zoo.NonparametricMaxMargin(loss="epsilon_insensitive")
+    model = zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive")
     kernel = model.gibbs_kernel(model.prepare(rows), model.validate(rows))
     assert kernel.unordered == ("Z",)
     assert "Z" in run_chains(kernel, draws=2, tune=1, chains=1, random_seed=1, progress=False)[0]
@@ -540,7 +535,7 @@ def test_jobs_warn_once(tmp_path):
 # ---------------------------------------------------------------- as many draws as it takes
 
 
-@pytest.mark.parametrize("model", [zoo.MaxMargin(loss="epsilon_insensitive"), zoo.NIWLinear()])
+@pytest.mark.parametrize("model", [zoo.MaxMargin(likelihood="epsilon_insensitive"), zoo.NIWLinear()])
 def test_chains_go_on_until_they_have_converged(rows, model, monkeypatch):
     """The draws are, bit for bit, those of a plain fit of the number that was reached."""
     monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 40)
@@ -558,7 +553,7 @@ def test_chains_go_on_until_they_have_converged(rows, model, monkeypatch):
 
 
 def test_where_the_chains_stop(rows, monkeypatch):
-    model = zoo.NonparametricMaxMargin(loss="epsilon_insensitive")
+    model = zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive")
     monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 10)
     options = dict(method="gibbs", draws="auto", tune=5)
     fit, [warning] = _fitted(rows, model, max_draws=25, thin=2, **options)
@@ -585,7 +580,7 @@ def test_where_the_chains_stop(rows, monkeypatch):
 
 def test_the_bar_grows_with_the_rounds(rows, monkeypatch, capsys):
     monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 10)
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     _fitted(rows, model, method="gibbs", draws="auto", tune=5, max_draws=40, chains=2, progress=True)
     assert "90/90" in capsys.readouterr().out
 
@@ -605,14 +600,14 @@ def test_an_interrupt_in_a_later_round_says_so(rows, monkeypatch):
 
     monkeypatch.setattr(AutoDraws, "__call__", then_interrupt)
     monkeypatch.setattr("zoo.diagnostics.auto_draws.FIRST_ROUND", 10)
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     fit, _ = _fitted(rows, model, method="gibbs", draws="auto", tune=5)
     # The round was finished, so that nothing is short.
     assert fit.posterior.sizes["draw"] == asked[0] == 20
 
 
 def test_where_chains_cannot_go_on(rows, tmp_path):
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     refused = zoo.factory.UnsupportedMethodError
     with pytest.raises(refused, match=r"'nuts' of MaxMargin.*give a number of draws.*or use method 'gibbs'"):
         model.fit(rows, "nuts", draws="auto")

@@ -35,7 +35,7 @@ class InPlace(zoo.PooledTasks):
     def latent(self, data, priors):
         return data.linear(priors["coefficients"]) + pm.math.dot(data.t, priors["slopes"])
 
-    def likelihood(self, data, f):
+    def observe(self, data, f):
         return pm.Normal("y", f, 0.1, observed=data.y, dims="obs")
 
 

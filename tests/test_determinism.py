@@ -22,17 +22,19 @@ OPTIONS = dict(draws=12, tune=6, chains=3, random_seed=11, progress=False)
 # Every specialised engine that draws: Markov chains, and exact draws.
 GIBBS: dict[str, Any] = {
     "MaxMargin, hinge": lambda: zoo.MaxMargin(),
-    "MaxMargin, learned C": lambda: zoo.MaxMargin(loss="epsilon_insensitive", C="learned"),
+    "MaxMargin, learned C": lambda: zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C="learned")),
     "NonparametricMaxMargin": lambda: zoo.NonparametricMaxMargin(K_max=2),
-    "NIWLinear": lambda: zoo.NIWLinear(noise="task"),
+    "NIWLinear": lambda: zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))),
     "NIWGaussianProcess": lambda: zoo.NIWGaussianProcess(),
-    "MultiTaskKernelMachine, square": lambda: zoo.MultiTaskKernelMachine(loss="square", lam="learned"),
-    "MultiTaskKernelMachine, hinge": lambda: zoo.MultiTaskKernelMachine(loss="hinge", amplitude="learned"),
+    "MultiTaskKernelMachine, square": lambda: zoo.MultiTaskKernelMachine(lam="learned"),
+    "MultiTaskKernelMachine, hinge": lambda: zoo.MultiTaskKernelMachine(
+        likelihood="hinge", amplitude="learned"
+    ),
 }
 EXACT: dict[str, Any] = {
     "IndependentTasks": lambda: zoo.IndependentTasks(),
     "PooledTasks": lambda: zoo.PooledTasks(),
-    "MultiTaskKernelMachine, exact": lambda: zoo.MultiTaskKernelMachine(loss="square"),
+    "MultiTaskKernelMachine, exact": lambda: zoo.MultiTaskKernelMachine(),
     "VaryingCoefficientGP": lambda: zoo.VaryingCoefficientGP(),
 }
 ENGINES = {**GIBBS, **EXACT}
@@ -42,7 +44,7 @@ def _fit(engine: str, **options: Any) -> dict[str, np.ndarray]:
     """Draws by name."""
     factory = ENGINES[engine]()
     data, _ = zoo.datasets.simulate_matrix_normal(4, 3, 6, random_seed=1)
-    if factory.observation.labels:
+    if factory.likelihood.labels:
         data = replace(data, y=np.sign(data.y))
     if factory.needs_t:
         t = np.random.default_rng(2).uniform(size=(data.n_rows, 2))

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "index.md",
     "own-factory.md",
+    "own-likelihood.md",
     "convergence.md",
     "long-runs.md",
     "distributions.md",
@@ -25,7 +26,7 @@ PAGES = (
     "varying-coefficients.md",
 )
 # Their models are compiled for minutes.
-COMPILED = {"own-factory.md", "distributions.md"}
+COMPILED = {"own-factory.md", "own-likelihood.md", "distributions.md"}
 PACKAGE = ROOT / "zoo"
 
 
@@ -226,7 +227,7 @@ def test_architecture_names_every_dependency():
 # The layers of docs/architecture.md, in order: a module imports from its own layer or from one before it.
 _LAYERS = (
     (
-        *("arrays", "checks", "completeness", "digest", "files", "frames", "memory", "seeds"),
+        *("arrays", "checks", "completeness", "digest", "fields", "files", "frames", "memory", "seeds"),
         *("untrusted", "warning_types"),
     ),
     ("columns", "folds", "runner"),
@@ -243,7 +244,7 @@ _LAYERS = (
     ("factory",),
     ("models",),
     ("registry",),
-    ("testing", "testing_observations", "testing_weights"),
+    ("testing", "testing_likelihood_case", "testing_likelihoods", "testing_weights"),
     ("diagnostics",),
     ("plots", "selection"),
     ("report", "demo"),

@@ -63,7 +63,10 @@ class TestMachines:
         monkeypatch.setattr(conjoint, "_MAX_ITER", 100_000)
         for lam, gamma in ((0.3, 1.0), (1.0, 0.5)):
             model = zoo.MultiTaskKernelMachine(
-                loss="hinge", lam=lam, Q="identity" if Q is None else Q, amplitude=1.0, C=1 / (4 * gamma * T)
+                likelihood=zoo.Hinge(C=1 / (4 * gamma * T)),
+                lam=lam,
+                Q="identity" if Q is None else Q,
+                amplitude=1.0,
             )
             fit = model.fit(train, method="map", tol=1e-9, random_seed=1, progress=False)
             W = fit.posterior["coefficients"].to_numpy()[0, 0]
@@ -115,7 +118,7 @@ class TestMachines:
             lambda *given, **more: fits.append(fit(*given, **more)) or fits[0],
         )
         Q, W = conjoint.evidence(train, 1)
-        assert fits[0].factory == zoo.MultiTaskKernelMachine(loss="square", Q="learned")
+        assert fits[0].factory == zoo.MultiTaskKernelMachine(Q="learned")
         assert np.trace(Q) == pytest.approx(5) and np.linalg.eigvalsh(Q)[0] > -1e-10
         mean = fits[0].predict(test, random_seed=1)["mean"]
         np.testing.assert_allclose(np.einsum("nd,dn->n", test.X, W[:, test.task]), mean, atol=1e-6)

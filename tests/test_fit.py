@@ -22,7 +22,7 @@ def fit():
     frame["shop"] = np.repeat(["north", "south", "west"], 10)
     frame["sales"] = 500 + 40 * frame.a + 5 * rng.standard_normal(30)
     data = zoo.MultiTaskData.from_frame(frame, y="sales", task="shop").standardize()
-    model = zoo.MaxMargin(loss="epsilon_insensitive", epsilon=0.05)
+    model = zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(epsilon=0.05))
     return model.fit(data, draws=40, tune=40, chains=2, random_seed=1, progress=False)
 
 
@@ -118,7 +118,7 @@ def test_subclass_likelihood_is_what_predicts():
         def priors(self, data):
             return {"coefficients": pm.Normal("coefficients", 0, 0.1, dims="feature")}
 
-        def likelihood(self, data, f):
+        def observe(self, data, f):
             return pm.Poisson("y", pm.math.exp(f + 3.0), observed=data.y.astype(int), dims="obs")
 
     rng = np.random.default_rng(2)
@@ -136,7 +136,7 @@ def test_prediction_refuses_to_draw_hidden_variables_from_the_prior():
         def priors(self, data):
             return {"coefficients": pm.Normal("_coefficients", dims="feature")}
 
-        def likelihood(self, data, f):
+        def observe(self, data, f):
             return pm.Normal("y", f, pm.HalfNormal("noise"), observed=data.y, dims="obs")
 
     data = zoo.MultiTaskData.from_arrays(np.eye(4), np.arange(4.0))
@@ -185,7 +185,7 @@ def test_file_with_another_schema_or_spec(fit, tmp_path):
     with pytest.raises(ValueError, match="schema version 99"):
         zoo.load(_change(path, zoo_schema_version=99))
     spec = fit.factory.to_spec()
-    _change(path, zoo_schema_version=1, zoo_spec=json.dumps({**spec, "factory": "Mine"}))
+    _change(path, zoo_schema_version=2, zoo_spec=json.dumps({**spec, "factory": "Mine"}))
     with pytest.raises(ValueError, match="'Mine', which is unknown"):
         zoo.load(path)
     with pytest.raises(ValueError, match="a fit of Mine, not of PooledTasks"):

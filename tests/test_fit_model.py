@@ -42,27 +42,27 @@ PLACES, PLACED_LABELS, PLACED_COUNTS = (made(kind, place=True) for kind in ("rea
 BASED = zoo.kernels.MeanRegularised(4, T, lam=0.5, base=pm.gp.cov.ExpQuad(3, ls=2.0))
 CASES = [
     (zoo.MaxMargin(), LABELS, "gibbs"),
-    (zoo.MaxMargin(loss="epsilon_insensitive", C="learned"), REAL, "gibbs"),
+    (zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C="learned")), REAL, "gibbs"),
     (zoo.MaxMargin(task_cov="identity"), LABELS, "gibbs"),
     (zoo.NonparametricMaxMargin(), LABELS, "gibbs"),
-    (zoo.NIWLinear(noise="task"), REAL, "gibbs"),
+    (zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))), REAL, "gibbs"),
     (zoo.NIWLinear(), REAL, "em"),
     (zoo.NIWGaussianProcess(), REAL, "gibbs"),
     (zoo.NIWGaussianProcess(), REAL, "em"),
     (zoo.MultiLaplaceGP(noise_floor=0.2), REAL, "map"),
     (zoo.MultiTaskKernelMachine(), REAL, "exact"),
-    (zoo.MultiTaskKernelMachine(loss="hinge"), LABELS, "gibbs"),
-    (zoo.MultiTaskKernelMachine(loss="hinge", lam=0.5, amplitude=1.0), LABELS, "map"),
-    (zoo.MultiTaskKernelMachine(loss="logistic"), LABELS, "laplace"),
+    (zoo.MultiTaskKernelMachine(likelihood="hinge"), LABELS, "gibbs"),
+    (zoo.MultiTaskKernelMachine(likelihood="hinge", lam=0.5, amplitude=1.0), LABELS, "map"),
+    (zoo.MultiTaskKernelMachine(likelihood="logistic"), LABELS, "laplace"),
     (zoo.MultiTaskKernelMachine(kernel=BASED), REAL, "exact"),
     (zoo.IndependentTasks(), REAL, "exact"),
-    (zoo.IndependentTasks(response="logistic"), LABELS, "laplace"),
+    (zoo.IndependentTasks(likelihood="logistic"), LABELS, "laplace"),
     (zoo.PooledTasks(), REAL, "exact"),
     (zoo.VaryingCoefficientGP(), PLACES, "exact"),
     (zoo.VaryingCoefficientGP(approximation="hsgp"), PLACES, "hsgp"),
     (zoo.VaryingCoefficientGP(approximation="fitc", n_inducing=15), PLACES, "inducing"),
-    (zoo.VaryingCoefficientGP(response="bernoulli_logit"), PLACED_LABELS, "laplace"),
-    (zoo.VaryingCoefficientGP(response="poisson"), PLACED_COUNTS, "laplace"),
+    (zoo.VaryingCoefficientGP(likelihood="logistic"), PLACED_LABELS, "laplace"),
+    (zoo.VaryingCoefficientGP(likelihood="poisson"), PLACED_COUNTS, "laplace"),
     (zoo.PooledGP(), PLACES, "exact"),
     (zoo.KernelLocalSmoothing(), PLACES, "exact"),
 ]
@@ -162,7 +162,7 @@ def test_log_prior_by_pymc_or_refused(fit):
 
 
 def test_set_data_with_new_rows():
-    fit = zoo.MaxMargin(loss="epsilon_insensitive").fit(
+    fit = zoo.MaxMargin(likelihood="epsilon_insensitive").fit(
         REAL, draws=300, tune=300, chains=2, random_seed=1, progress=False
     )
     new = made(seed=5).take(slice(3, 40))
@@ -239,7 +239,7 @@ class Doubled(zoo.MaxMargin):
 
 
 def own_fit() -> Fit:
-    factory = Doubled(loss="epsilon_insensitive")
+    factory = Doubled(likelihood="epsilon_insensitive")
     rng = np.random.default_rng(0)
     coefficients = np.array([[2.0] * 3, [0.0] * 3, [-1.0, 0.0, 1.0]]) + 0.1 * rng.normal(size=(2, 200, 3, 3))
     idata = to_datatree(factory, REAL, REAL, REAL.y, {"coefficients": coefficients}, STATS, "nuts", 0)
@@ -307,10 +307,10 @@ def coordinates(name: str, value: np.ndarray, scaled: bool) -> np.ndarray:
 @pytest.mark.parametrize(
     "factory",
     [
-        zoo.MaxMargin(loss="epsilon_insensitive"),
-        zoo.MaxMargin(loss="epsilon_insensitive", task_scale=0.4, feature_nu=5.5),
-        zoo.MaxMargin(loss="epsilon_insensitive", feature_cov="identity"),
-        zoo.NIWLinear(pi=2.0, delta=4.0, scale=0.5, noise="task"),
+        zoo.MaxMargin(likelihood="epsilon_insensitive"),
+        zoo.MaxMargin(likelihood="epsilon_insensitive", task_scale=0.4, feature_nu=5.5),
+        zoo.MaxMargin(likelihood="epsilon_insensitive", feature_cov="identity"),
+        zoo.NIWLinear(pi=2.0, delta=4.0, scale=0.5, likelihood=zoo.Gaussian(per_task=("noise",))),
         zoo.IndependentTasks(),
         zoo.PooledTasks(),
         zoo.MultiLaplaceGP(C=2.0, B=3.0, noise_floor=0.1),

@@ -24,7 +24,7 @@ def _fit(shared=False):
     if shared:
         Y = np.where(rng.random((8, 3)) < 0.5, 1.0, 0.0)
         data = zoo.MultiTaskData.from_multilabel(X, Y, task_names=["a", "b", "c"])
-        return zoo.PooledTasks(response="logistic").fit(
+        return zoo.PooledTasks(likelihood="logistic").fit(
             data, draws=3, chains=2, random_seed=1, progress=False
         )
     data = zoo.MultiTaskData.from_arrays(X, rng.normal(size=8), np.repeat(["a", "b"], 4), t=np.arange(8.0))
@@ -202,7 +202,7 @@ def _bomb(file):
 FORGERIES = {
     "version of text": _attribute("zoo_schema_version", "one"),
     "version of a list": _attribute("zoo_schema_version", [1, 1]),
-    "another version": _attribute("zoo_schema_version", 2),
+    "another version": _attribute("zoo_schema_version", 3),
     "huge version": _attribute("zoo_schema_version", 2**62),
     "no spec": _attribute("zoo_spec", ""),
     "spec of a list": _attribute("zoo_spec", "[]"),
@@ -215,12 +215,12 @@ FORGERIES = {
     "factory with a path": _attribute("zoo_spec", '{"factory": "../../os.system", "fields": {}}'),
     "fields of a list": _attribute("zoo_spec", '{"factory": "IndependentTasks", "fields": []}'),
     "field unknown": _spec(colour="red"),
-    "field of code": _spec(response="__import__('os').system('true')"),
+    "field of code": _spec(likelihood="__import__('os').system('true')"),
     "field of a list": _spec(prior_scale=[1.0, 2.0]),
     "field of a dict": _spec(prior_scale={"a": 1}),
     "field of text": _spec(prior_scale="1"),
     "field nan": _spec(prior_scale=float("nan")),
-    "field null": _spec(response=None),
+    "field null": _spec(likelihood=None),
     "method of a list": _attribute("zoo_method", [1, 2]),
     "transform of text": _attribute("zoo_transform", '"x"'),
     "transform short": _attribute(

@@ -13,9 +13,11 @@ from scipy.stats import multivariate_normal
 
 import zoo
 from tests.comparisons import largest_z, mean_and_error
+from tests.losses import loss_of
 from zoo.datasets import simulate_matrix_normal
 from zoo.inference.task_weights import WeightConditional
 from zoo.kernels import ICM, FeatureMap, GraphLaplacian, MeanRegularised, TaskKernel, kernel_matrix
+from zoo.likelihoods import Gaussian, Hinge
 from zoo.models.kernel_hyper import Hyper
 from zoo.models.kernel_machine import log_evidence
 from zoo.models.kernel_sides import space_of
@@ -138,7 +140,9 @@ def test_predictive_draws_are_the_closed_form():
 def test_draws_at_new_rows_are_joint(learn):
     """Correlations of f between four new rows, near and far, 2,000 draws: standard errors below 0.0224, 5 of them."""
     data = _tasks()
-    machine = Machine(kernel=_smooth(4, 3, lam=0.4), learn=learn, amplitude=1.0, noise=0.5)
+    machine = Machine(
+        kernel=_smooth(4, 3, lam=0.4), learn=learn, amplitude=1.0, likelihood=Gaussian(noise=0.5)
+    )
     fit = machine.fit(data, "exact", draws=2000, chains=1, random_seed=1, progress=False)
     X = np.array([[0.0, 0.0, 1.0], [0.3, 0.0, 1.0], [6.0, 6.0, 1.0], [-6.0, -6.0, 1.0]])
     f = fit.predict_draws(X, "task 0", random_seed=2)["f"].to_numpy()[0]
@@ -209,7 +213,7 @@ def test_hinge_mode_is_the_machine_on_augmented_features():
 
     data = _tasks("hinge")
     lam, amplitude, C = 0.3, 1.5, 0.7
-    fit = Machine(loss="hinge", lam=lam, amplitude=amplitude, C=C).fit(data, "map", tol=1e-9, **DRAWS)
+    fit = Machine(likelihood=Hinge(C=C), lam=lam, amplitude=amplitude).fit(data, "map", tol=1e-9, **DRAWS)
     D, T, X = data.n_features, data.n_tasks, data.X
     blocks = [np.sqrt(1 - lam) * X, *(np.sqrt(lam * T) * X * (data.task == t)[:, None] for t in range(T))]
     Z = amplitude * np.hstack(blocks)
@@ -231,7 +235,7 @@ def test_mode_is_the_same_in_weights_and_in_functions(loss):
     for t in range(T):
         maps[t, :D] = np.sqrt(1 - lam) * np.eye(D)
         maps[t, (t + 1) * D : (t + 2) * D] = np.sqrt(lam * T) * np.eye(D)
-    common = {"loss": loss, "amplitude": 0.8, "epsilon": 0.1}
+    common = {"likelihood": loss_of(loss, epsilon=0.1), "amplitude": 0.8}
     one = Machine(lam=lam, **common).fit(data, "map", tol=1e-9, **DRAWS)
     two = Machine(kernel=FeatureMap(D + 1, maps), **common).fit(data, "map", tol=1e-9, **DRAWS)
     assert "coefficients" in one.posterior
@@ -245,7 +249,7 @@ def test_mode_of_the_square_loss_minimises_the_regularised_risk():
     """The corrected eq (15), (K + gamma N I) c = y, with gamma N = noise^2 / amplitude^2."""
     data = _tasks()
     lam, amplitude, noise = 0.4, 0.9, 0.6
-    fit = Machine(lam=lam, amplitude=amplitude, noise=noise).fit(data, "exact", **DRAWS)
+    fit = Machine(lam=lam, amplitude=amplitude, likelihood=Gaussian(noise=noise)).fit(data, "exact", **DRAWS)
     K = kernel_matrix(MeanRegularised(data.n_features + 1, data.n_tasks, lam=lam), _points(data))
     c = np.linalg.solve(K + (noise / amplitude) ** 2 * np.eye(len(K)), data.y)
     assert np.allclose(fit.predict(data)["mean"], K @ c, atol=1e-10)
@@ -254,7 +258,7 @@ def test_mode_of_the_square_loss_minimises_the_regularised_risk():
 def test_row_weights_count_rows_more_than_once():
     data = _tasks("hinge")
     whole = np.random.default_rng(6).integers(1, 4, data.n_rows)
-    machine = Machine(loss="hinge", lam=0.3, amplitude=1.0)
+    machine = Machine(likelihood="hinge", lam=0.3, amplitude=1.0)
     one = machine.fit(replace(data, weight=whole.astype(float)), "map", tol=1e-9, **DRAWS)
     again = data.take(np.repeat(np.arange(data.n_rows), whole))
     two = machine.fit(again, "map", tol=1e-9, **DRAWS)
@@ -292,7 +296,7 @@ def test_gibbs_of_the_hinge_against_importance_sampling():
     """Four rows, everything fixed: moments of f by 400,000 draws from the prior; |z| < 4.5 over 8, false alarm 5e-5."""
     data = _tasks("hinge", T=2, D=1, rows=(2, 2))
     data = replace(data, y=np.array([1.0, -1.0, -1.0, 1.0]))
-    machine = Machine(loss="hinge", lam=0.5, amplitude=1.0, C=0.8)
+    machine = Machine(likelihood=Hinge(C=0.8), lam=0.5, amplitude=1.0)
     K = kernel_matrix(machine.covariance_function({"lam": 0.5}, data), _points(data))
     rng = np.random.default_rng(7)
     d, U = np.linalg.eigh(K)
@@ -324,11 +328,13 @@ class FeatureOne(pm.gp.cov.Covariance):
 @pytest.mark.scheduled
 @pytest.mark.parametrize(
     ("name", "loss"),
-    [("mean", "square"), ("mean", "hinge"), ("mean", "epsilon_insensitive"), ("smooth", "hinge")],
+    [("mean", "gaussian"), ("mean", "hinge"), ("mean", "epsilon_insensitive"), ("smooth", "hinge")],
 )
 def test_gibbs_agrees_with_nuts(name, loss):
     """All hyper-parameters learned; largest |z| of some 20 quantities below 4.5: false alarm 1e-4."""
-    machine = replace(MACHINES[name][0], loss=loss, epsilon=0.1)
+    machine = replace(
+        MACHINES[name][0], likelihood="gaussian" if loss == "gaussian" else loss_of(loss, epsilon=0.1)
+    )
     data = _tasks("hinge" if loss == "hinge" else "epsilon_insensitive")
     first = machine.fit(data, "gibbs", draws=6000, tune=500, chains=2, random_seed=5, progress=False)
     second = machine.fit(data, "nuts", draws=3000, tune=1000, chains=2, random_seed=6, progress=False)
@@ -356,7 +362,7 @@ def test_laplace_is_near_long_nuts():
     With 60 rows the means are 0.24 standard deviations apart: the posterior leans away from its mode.
     """
     data = _tasks("hinge", T=2, D=1, rows=(200, 200))
-    machine = Machine(loss="logistic", lam=0.4, amplitude=1.0)
+    machine = Machine(likelihood="logistic", lam=0.4, amplitude=1.0)
     laplace = machine.fit(data, "laplace", draws=4000, chains=2, random_seed=1, progress=False)
     exact = machine.fit(data, "nuts", draws=4000, tune=1000, chains=4, random_seed=2, progress=False)
     one, two = (f.posterior["coefficients"] for f in (laplace, exact))
@@ -369,7 +375,7 @@ def test_laplace_evidence_is_at_its_maximum():
     from zoo.inference.kernel_laplace import logistic_mode
 
     data = _tasks("hinge", rows=(20, 15, 18, 22))
-    machine = Machine(loss="logistic")
+    machine = Machine(likelihood="logistic")
     fit = machine.fit(data, "laplace", **DRAWS)
     space = space_of(machine, machine.prepare(data), machine.validate(data))
     draw = fit.posterior.isel(chain=0, draw=0)
@@ -387,7 +393,7 @@ def test_new_task_is_a_task_without_rows():
     """Mean and variance of its coefficients against the kernel of five tasks, one of them without rows."""
     data = _tasks()
     lam, amplitude, noise, T = 0.3, 0.9, 0.6, 4
-    machine = Machine(lam=lam, amplitude=amplitude, noise=noise)
+    machine = Machine(lam=lam, amplitude=amplitude, likelihood=Gaussian(noise=noise))
     fit = machine.fit(data, "exact", draws=20_000, chains=1, random_seed=1, progress=False)
     drawn = machine.new_task(fit.posterior, ["a", "b"], np.random.default_rng(1))["coefficients"][0]
     space = space_of(machine, machine.prepare(data), data.y)
@@ -410,7 +416,7 @@ def test_new_task_is_a_task_without_rows():
 def _refit(fit):
     """A fit of all rows with the hyper-parameters of ``fit`` as numbers."""
     draw, machine = fit.posterior.isel(chain=0, draw=0), fit.factory
-    numbers = {n: float(draw[n]) for n in ("lam", "amplitude", "noise") if n in draw and not machine.learn}
+    numbers = {n: float(draw[n]) for n in ("lam", "amplitude") if n in draw and not machine.learn}
     if machine.learn:
         known = {n: draw[n].to_numpy() for n in machine.learn}
         kernel = zoo.kernels.with_parameters(machine.kernel, known)
@@ -418,8 +424,9 @@ def _refit(fit):
             "kernel": kernel,
             "learn": (),
             "amplitude": float(draw["amplitude"]),
-            "noise": float(draw["noise"]),
         }
+    if "noise" in draw:
+        numbers["likelihood"] = Gaussian(noise=float(draw["noise"]))
     if "feature_cov" in draw:
         numbers["Q"] = draw["feature_cov"].to_numpy()
     return replace(machine, **numbers).fit(fit.data, "exact", **DRAWS)
@@ -532,7 +539,7 @@ def test_a_kernel_of_the_users_own_serves_without_a_description():
 def test_fields_are_chosen_by_cross_validation():
     data = _tasks("hinge", rows=(20, 20, 20, 20))
     found = zoo.select(
-        Machine(loss="hinge", amplitude=1.0, lam=0.5), data, {"lam": [0.05, 1.0], "C": [0.1, 1.0]},
+        Machine(likelihood="hinge", amplitude=1.0, lam=0.5), data, {"lam": [0.05, 1.0], "likelihood.C": [0.1, 1.0]},
         method="map", cv=2, n_jobs=1, random_seed=1, progress=False,
     )  # fmt: skip
     assert len(found.scores) == 4
@@ -545,13 +552,13 @@ def test_fields_are_chosen_by_cross_validation():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"loss": "squared"}, "loss"),
+        ({"likelihood": "squared"}, "likelihood"),
         ({"lam": 1.5}, "lam is 1.5"),
         ({"lam": 0.0}, "lam is 0"),
         ({"lam": 0.5, "kernel": MeanRegularised(3, 2)}, "lam is for"),
         ({"lam": "large"}, "lam"),
         ({"amplitude": -1.0}, "amplitude"),
-        ({"C": 0.0}, "C"),
+        ({"likelihood": zoo.StudentT(per_task="noise")}, "one noise for all tasks"),
         ({"Q": [[1.0, 2.0], [0.0, 1.0]]}, "Q"),
         ({"Q": 5.0}, "Q is 5.0"),
         ({"kernel": "linear"}, "kernel"),
@@ -623,7 +630,7 @@ def test_aligned_tasks_use_the_columns_of_their_kernel():
     data = _aligned()
     W = np.array([[1.0], [0.5], [-0.3]])
     kernel = ICM(3, W, kappa=0.2, base=pm.gp.cov.ExpQuad(1, ls=0.7), active_dims=[1, 2])
-    machine = Machine(kernel=kernel, amplitude=1.0, noise=0.5)
+    machine = Machine(kernel=kernel, amplitude=1.0, likelihood=Gaussian(noise=0.5))
     fit = machine.fit(data, "exact", **DRAWS)
     K = kernel_matrix(kernel, _points(data))
     expected = multivariate_normal(cov=K + 0.25 * np.eye(len(K))).logpdf(data.y)
@@ -674,7 +681,7 @@ def test_a_task_is_added_to_tasks_that_share_nothing(lam):
     data = zoo.MultiTaskData.from_arrays(X, y, task)
     old, new = data.select_tasks(data.task_names[:11]), data.select_tasks(data.task_names[11:])
     for amplitude in (1.3, 0.7, 1.1):
-        fit = Machine(lam=lam, amplitude=amplitude, noise=0.3).fit(old, "exact", **DRAWS)
+        fit = Machine(lam=lam, amplitude=amplitude, likelihood=Gaussian(noise=0.3)).fit(old, "exact", **DRAWS)
         assert np.all(np.isfinite(fit.add_task(new).predict(data)["mean"]))
 
 
@@ -700,7 +707,7 @@ def test_few_rows_and_little_noise_in_closed_form():
     data = zoo.MultiTaskData.from_arrays(X, X[:, 0] + 0.1 * rng.normal(size=10), task)
     K = kernel_matrix(MeanRegularised(n_tasks=2, lam=0.3), _points(data))
     for noise, error in ((1e-1, 1e-6), (1e-3, 1e-4), (1e-4, 1e-2), (1e-5, 0.5)):
-        fit = Machine(lam=0.3, amplitude=1.0, noise=noise).fit(data, "exact", **DRAWS)
+        fit = Machine(lam=0.3, amplitude=1.0, likelihood=Gaussian(noise=noise)).fit(data, "exact", **DRAWS)
         dense = multivariate_normal(cov=K + noise**2 * np.eye(10)).logpdf(data.y)
         assert fit.idata["sample_stats"]["log_evidence"].to_numpy().max() == pytest.approx(dense, abs=error)
     learned = Machine().fit(data, "exact", **DRAWS)
@@ -729,4 +736,4 @@ def test_numbers_of_numpy_are_saved(tmp_path):
 
 def test_map_says_that_it_learns_nothing():
     with pytest.raises(ValueError, match="numbers for lam"):
-        Machine(loss="hinge").fit(_tasks("hinge"), "map", **DRAWS)
+        Machine(likelihood="hinge").fit(_tasks("hinge"), "map", **DRAWS)

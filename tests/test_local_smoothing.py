@@ -24,11 +24,15 @@ class TestContract(FactoryTestCase):
     def make_factory(self) -> KernelLocalSmoothing:
         return KernelLocalSmoothing()
 
+    def make_weighted_factory(self) -> KernelLocalSmoothing:
+        # Folds of rows choose what is not given.
+        return KernelLocalSmoothing(bandwidth=0.8, lam=1.0, likelihood=zoo.Gaussian(noise=0.5))
+
 
 class TestContractLocalLinearLabels(FactoryTestCase):
     def make_factory(self) -> KernelLocalSmoothing:
         return KernelLocalSmoothing(
-            response="bernoulli_logit", bandwidth=1.0, lam=0.5, degree=1, kernel="gaussian"
+            likelihood="logistic", bandwidth=1.0, lam=0.5, degree=1, kernel="gaussian"
         )
 
 
@@ -95,7 +99,7 @@ def test_coefficients_are_those_of_a_direct_solve(kernel: str, degree: int) -> N
 def test_predictions_at_new_places(kernel: str, degree: int) -> None:
     """Mean and standard deviation of y at a new place, from all rows in its window."""
     data = rows()
-    fit = fitted(data, kernel=kernel, degree=degree, noise=0.4)
+    fit = fitted(data, kernel=kernel, degree=degree, likelihood=zoo.Gaussian(noise=0.4))
     X, t = (
         np.array([[0.3, -1.0], [2.0, 0.5], [1.0, 1.0]]),
         np.array([[9.0, 0.02], [9.0, 0.02], [11.5, -0.05]]),
@@ -111,7 +115,7 @@ def test_predictions_at_new_places(kernel: str, degree: int) -> None:
 @pytest.mark.parametrize("kernel", ["epanechnikov", "gaussian"])
 def test_labels_minimise_the_local_loss(kernel: str) -> None:
     data = rows(labels=True)
-    fit = fitted(data, response="bernoulli_logit", kernel=kernel)
+    fit = fitted(data, likelihood="logistic", kernel=kernel)
     X = np.column_stack([data.X, np.ones(data.n_rows)])
     new = np.array([[9.0, 0.02]])
 
@@ -228,10 +232,10 @@ def test_cross_validation_by_recomputation(labels: bool) -> None:
     """The table is that of dense fits to the same folds, and the smallest loss is chosen."""
     data = rows(labels=labels)
     grid, lams = (0.4, 0.8, 2.0), (0.1, 3.0)
+    word = "logistic" if labels else "gaussian"
     factory = KernelLocalSmoothing(
-        response="bernoulli_logit" if labels else "normal",
-        bandwidth_grid=grid, lam_grid=lams, cv_folds=3, cv_max_rows=40, seed=4,
-    )  # fmt: skip
+        likelihood=word, bandwidth_grid=grid, lam_grid=lams, cv_folds=3, cv_max_rows=40, seed=4
+    )
     known = KnownRows(factory, data)
     losses = known.choice.losses
     rng = np.random.default_rng(4)
@@ -350,7 +354,7 @@ def test_coefficients_are_on_the_users_scale(constant: str) -> None:
     data = replace(data, inputs=data.inputs * [5.0, 0.1] + [3.0, -2.0], y=100.0 + 7.0 * data.y)
     if constant == "given":
         data = data.add_intercept("one")
-    fit = fitted(data.standardize(), intercept=constant == "added", noise=0.5)
+    fit = fitted(data.standardize(), intercept=constant == "added", likelihood=zoo.Gaussian(noise=0.5))
     t = np.array([[9.0, 0.02], [11.0, 0.0], data.t[3], data.t[3]])
     found = coefficients_at(fit, t)
     assert found.feature_names[-1] == ("one" if constant == "given" else "intercept")
@@ -368,7 +372,7 @@ def test_coefficients_are_on_the_users_scale(constant: str) -> None:
 
 def test_sd_of_coefficients() -> None:
     data = rows()
-    found = coefficients_at(fitted(data, noise=0.4), data.t[:3])
+    found = coefficients_at(fitted(data, likelihood=zoo.Gaussian(noise=0.4)), data.t[:3])
     for n in range(3):
         w, inverse = direct(data, data.t[n], 0.8, 0.7, "epanechnikov", 0)
         np.testing.assert_allclose(found.mean[n], w, rtol=1e-8)
@@ -377,7 +381,7 @@ def test_sd_of_coefficients() -> None:
 
 def test_a_fit_gives_its_coefficients_as_the_processes_do() -> None:
     data = rows()
-    fit = fitted(data, noise=0.4)
+    fit = fitted(data, likelihood=zoo.Gaussian(noise=0.4))
     places = data.t[:3]
     table = fit.coefficients(places, ci_prob=0.5)
     found = coefficients_at(fit, places)
@@ -408,13 +412,13 @@ def test_basis_functions_have_no_coefficients_to_look_at() -> None:
 # ---------------------------------------------------------------- the PyMC model
 
 
-@pytest.mark.parametrize("response", ["normal", "bernoulli_logit"])
+@pytest.mark.parametrize("word", ["gaussian", "logistic"])
 @pytest.mark.parametrize("degree", [0, 1])
-def test_the_mode_of_the_model_is_the_local_fits(response: str, degree: int) -> None:
+def test_the_mode_of_the_model_is_the_local_fits(word: str, degree: int) -> None:
     """The gradient of the model's log density is zero at the estimate of method "map", and not near it."""
-    labels = response != "normal"
+    labels = word != "gaussian"
     data = rows(12, labels=labels)
-    fit = fitted(data, response=response, degree=degree, bandwidth=1.2)
+    fit = fitted(data, likelihood=word, degree=degree, bandwidth=1.2)
     model = fit.factory.build(data)
     names = [v.name for v in model.free_RVs]
     point = {name: fit.posterior[name][0, 0].to_numpy() for name in names}
@@ -428,7 +432,7 @@ def test_the_mode_of_the_model_is_the_local_fits(response: str, degree: int) -> 
 def test_the_curvature_of_the_model_is_that_of_the_closed_form(degree: int) -> None:
     """Minus the model's Hessian inverts to the covariance of the draws of method "exact"."""
     data = rows(8)
-    fit = fitted(data, degree=degree, bandwidth=1.2, noise=0.4)
+    fit = fitted(data, degree=degree, bandwidth=1.2, likelihood=zoo.Gaussian(noise=0.4))
     model = fit.factory.build(data)
     point = {v.name: fit.posterior[v.name][0, 0].to_numpy() for v in model.free_RVs}
     gradient = model.compile_dlogp()
@@ -452,7 +456,9 @@ def test_the_curvature_of_the_model_is_that_of_the_closed_form(degree: int) -> N
 def test_exact_draws_have_the_moments_of_the_closed_form(degree: int) -> None:
     """800 independent draws: each mean within 5 standard errors, a false alarm in 2e6 for each of 60 or 180."""
     data = rows(20)
-    fit, point = (fitted(data, m, degree=degree, noise=0.4) for m in ("exact", "map"))
+    fit, point = (
+        fitted(data, m, degree=degree, likelihood=zoo.Gaussian(noise=0.4)) for m in ("exact", "map")
+    )
     for name in ("coefficients", "slopes")[: degree + 1]:
         draws = fit.posterior[name].to_numpy()
         draws = draws.reshape(-1, *draws.shape[2:])
@@ -472,7 +478,8 @@ def test_nuts_agrees_with_the_closed_form(degree: int) -> None:
     A standard error of the latter is some 4 percent, so that both bounds are beyond 6 of them for 24 (or 72) numbers.
     """
     data = rows(8)
-    nuts, exact = (fitted(data, m, degree=degree, bandwidth=1.2, noise=0.4) for m in ("nuts", "map"))
+    given = {"degree": degree, "bandwidth": 1.2, "likelihood": zoo.Gaussian(noise=0.4)}
+    nuts, exact = (fitted(data, m, **given) for m in ("nuts", "map"))
     places = np.unique(data.t, axis=0)
     draws = nuts.posterior["coefficients"].to_numpy().reshape(800, 3, len(places))
     closed = coefficients_at(exact, places)
@@ -490,7 +497,7 @@ def test_nuts_agrees_with_the_closed_form(degree: int) -> None:
 
 def test_predictions_of_draws_agree_with_the_closed_form() -> None:
     data = rows(20)
-    fit = fitted(data, "exact", noise=0.4)
+    fit = fitted(data, "exact", likelihood=zoo.Gaussian(noise=0.4))
     X, t = np.ones((2, 2)), np.array([data.t[0], [9.5, 0.01]])
     closed = fit.predict(X, t=t)
     y = fit.predict_draws(X, t=t, random_seed=1)["y"].to_numpy().reshape(-1, 2)
@@ -500,7 +507,7 @@ def test_predictions_of_draws_agree_with_the_closed_form() -> None:
 
 def test_pointwise_log_likelihood_is_that_of_the_own_place() -> None:
     data = rows(20)
-    fit = fitted(data, "exact", noise=0.4)
+    fit = fitted(data, "exact", likelihood=zoo.Gaussian(noise=0.4))
     fit.compute_log_likelihood()
     found = fit.idata["log_likelihood"]["y"].to_numpy()[1, 7]
     w = fit.posterior["coefficients"].to_numpy()[1, 7]
@@ -532,10 +539,10 @@ def test_a_changed_hook_is_not_predicted_elsewhere() -> None:
             return 2.0 * super().latent(data, priors)
 
     data = rows(8)
-    fit = Doubled(bandwidth=1.2, lam=0.7, noise=0.4).fit(
+    fit = Doubled(bandwidth=1.2, lam=0.7, likelihood=zoo.Gaussian(noise=0.4)).fit(
         data, "nuts", draws=300, tune=300, chains=2, random_seed=1, progress=False
     )
-    original = fitted(data, bandwidth=1.2, lam=0.7 / 4.0, noise=0.4)
+    original = fitted(data, bandwidth=1.2, lam=0.7 / 4.0, likelihood=zoo.Gaussian(noise=0.4))
     known, expected = (f.predict(data.X, t=data.t, random_seed=1) for f in (fit, original))
     # Doubling f is a quarter of the penalty: at every place, those of other rows too.
     assert np.all(np.abs(known["mean"] - expected["mean"]) < 6.0 * expected["sd"] / np.sqrt(300))
@@ -576,14 +583,13 @@ def test_another_feature_named_intercept() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"response": "poisson"}, "response"),
+        ({"likelihood": "poisson"}, "likelihood"),
         ({"kernel": "box"}, "kernel"),
         ({"degree": 2}, "degree"),
         ({"instance_kernel": "rbf"}, "instance_kernel"),
         ({"bandwidth": 0.0}, "bandwidth"),
         ({"bandwidth": "auto"}, "bandwidth"),
         ({"lam": -1.0}, "lam"),
-        ({"noise": "auto"}, "noise"),
         ({"lengthscale": 0.0}, "lengthscale"),
         ({"bandwidth_grid": ()}, "bandwidth_grid is empty"),
         ({"lam_grid": (1.0, 0.0)}, "lam_grid"),

@@ -101,16 +101,16 @@ class OtherLatent(zoo.MaxMargin):
 class OtherLikelihood(zoo.MaxMargin):
     """Another law of the labels."""
 
-    def likelihood(self, data, f):
+    def observe(self, data, f):
         return pm.Bernoulli("y", logit_p=f, observed=(data.y > 0).astype("int64"), dims="obs")
 
 
 class Penalised(zoo.MaxMargin):
     """A term that sees the coefficients beside the likelihood."""
 
-    def likelihood(self, data, f):
+    def observe(self, data, f):
         pm.Potential("penalty", -(pm.modelcontext(None)["coefficients"].sum() ** 2))
-        return super().likelihood(data, f)
+        return super().observe(data, f)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,6 @@ def test_step_refuses_a_model_it_was_not_derived_for(subclass, message):
 
 
 def test_no_step_for_labels_with_a_learned_C():
-    data, model = _data("hinge"), zoo.MaxMargin(C="learned")
-    with model.build(data), pytest.raises(ValueError, match="Give C a value"):
+    data, model = _data("hinge"), zoo.MaxMargin(likelihood="normalised_hinge")
+    with model.build(data), pytest.raises(ValueError, match="the Gibbs step is for the hinge"):
         model.step(data)

@@ -14,6 +14,7 @@ from scipy import stats
 
 import zoo
 from tests.comparisons import largest_z, max_margin_quantities, mean_and_error
+from tests.losses import loss_of
 from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
 from zoo.likelihoods.hinge import Hinge
 
@@ -36,7 +37,7 @@ LOSSES = ["hinge", "epsilon_insensitive"]
 @pytest.mark.scheduled  # tests/statistical has the same kernels against exact draws
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gibbs_agrees_with_nuts(loss):
-    data, model = _data(loss), zoo.MaxMargin(loss=loss, C=0.8, epsilon=0.1)
+    data, model = _data(loss), zoo.MaxMargin(likelihood=loss_of(loss, 0.8, 0.1))
     gibbs = model.fit(data, "gibbs", draws=5000, tune=500, random_seed=1, progress=False)
     nuts = model.fit(
         data, "nuts", draws=1500, tune=1000, random_seed=2, progress=False, nuts={"target_accept": 0.95}
@@ -50,7 +51,7 @@ def test_gibbs_agrees_with_nuts(loss):
 @pytest.mark.parametrize("fields", [{}, {"task_cov": "identity"}, {"feature_cov": "identity"}], ids=str)
 def test_group_moves_leave_the_posterior(loss, fields):
     # The paper's own conditionals are the independent answer: they know no moves and no rotation.
-    data, model = _data(loss), zoo.MaxMargin(loss=loss, **fields)
+    data, model = _data(loss), zoo.MaxMargin(likelihood=loss, **fields)
     moves = model.fit(data, "gibbs", draws=6000, tune=500, random_seed=1, progress=False)
     plain = model.fit(data, "gibbs", draws=12000, tune=500, random_seed=2, progress=False, group_moves=False)
     z, where = largest_z(max_margin_quantities(moves.posterior), max_margin_quantities(plain.posterior))
@@ -83,7 +84,7 @@ def test_group_moves_leave_the_posterior(loss, fields):
     ],
 )
 def test_gibbs_agrees_with_nuts_in_every_configuration(loss, fields):
-    data, model = _data(loss, n_tasks=4, n_features=3, n_rows=12), zoo.MaxMargin(loss=loss, **fields)
+    data, model = _data(loss, n_tasks=4, n_features=3, n_rows=12), zoo.MaxMargin(likelihood=loss, **fields)
     gibbs = model.fit(data, "gibbs", draws=10000, tune=500, random_seed=1, progress=False)
     nuts = model.fit(
         data, "nuts", draws=3000, tune=1000, random_seed=2, progress=False, nuts={"target_accept": 0.95}
@@ -97,7 +98,7 @@ def test_gibbs_agrees_with_nuts_in_every_configuration(loss, fields):
 def test_both_forms_of_the_shears_leave_the_posterior(n_tasks, n_features):
     # Shears are solved in the smaller of the two dimensions: both branches against the paper's conditionals.
     data = _data("epsilon_insensitive", n_tasks, n_features, n_rows=6)
-    model = zoo.MaxMargin(loss="epsilon_insensitive")
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     moves = model.fit(data, "gibbs", draws=10000, tune=500, random_seed=1, progress=False)
     plain = model.fit(data, "gibbs", draws=60000, tune=2000, random_seed=2, progress=False, group_moves=False)
     z, where = largest_z(max_margin_quantities(moves.posterior), max_margin_quantities(plain.posterior))
@@ -110,8 +111,8 @@ def _weighted(data: zoo.MultiTaskData) -> zoo.MultiTaskData:
 
 
 EVERYTHING = {
-    "hinge": {"class_weight": {-1: 0.5, 1: 2.0}},
-    "epsilon_insensitive": {"C": "learned", "epsilon": 0.1},
+    "hinge": {"likelihood": zoo.Hinge(C=0.8), "class_weight": {-1: 0.5, 1: 2.0}},
+    "epsilon_insensitive": {"likelihood": EpsilonInsensitive(C="learned", epsilon=0.1)},
 }
 
 
@@ -121,8 +122,8 @@ def test_weights_scales_and_learned_C_agree_with_nuts(loss):
     # Everything that changes the density at once: a mistake in any of it moves some quantity.
     data = _weighted(_data(loss))
     scale = np.array([[2.0, 0.6, 0.3], [0.6, 1.0, -0.2], [0.3, -0.2, 0.5]])
-    fields = {"C": 0.8, "task_scale": scale, "feature_scale": [[1.5, 0.5], [0.5, 0.7]], "task_nu": 4.5}
-    model = zoo.MaxMargin(loss=loss, **{**fields, **EVERYTHING[loss]})
+    fields = {"task_scale": scale, "feature_scale": [[1.5, 0.5], [0.5, 0.7]], "task_nu": 4.5}
+    model = zoo.MaxMargin(**{**fields, **EVERYTHING[loss]})
     gibbs = model.fit(data, "gibbs", draws=5000, tune=500, random_seed=1, progress=False)
     nuts = model.fit(
         data, "nuts", draws=700, tune=700, random_seed=2, progress=False, nuts={"target_accept": 0.95}
@@ -153,7 +154,7 @@ def test_density_of_the_weighted_model(loss):
     import pymc as pm
 
     data = _weighted(_data(loss))
-    model = zoo.MaxMargin(loss=loss, **{**EVERYTHING[loss], "C": "learned"})
+    model = zoo.MaxMargin(**{**EVERYTHING[loss], "likelihood": loss_of(loss, "learned", 0.1)})
     rng = np.random.default_rng(0)
     eta, C = rng.standard_normal((2, 3)), 0.7
     flat = _on_coefficients(model, data)
@@ -162,8 +163,8 @@ def test_density_of_the_weighted_model(loss):
     value = flat.compile_logp([flat["y"]], sum=False)(point)[0]
     if loss == "hinge":
         weight = data.weight * np.where(data.y > 0, 2.0, 0.5)
-        loss_of = [-2 * C * np.maximum(0, 1 - label * f) for label in (data.y, 1, -1)]
-        expected = weight * (loss_of[0] - np.logaddexp(loss_of[1], loss_of[2]))
+        minus_losses = [-2 * C * np.maximum(0, 1 - label * f) for label in (data.y, 1, -1)]
+        expected = weight * (minus_losses[0] - np.logaddexp(minus_losses[1], minus_losses[2]))
     else:
         missed = np.maximum(0, np.abs(data.y - f) - 0.1)
         expected = data.weight * (-2 * C * missed - np.log(0.2 + 1 / C))
@@ -260,7 +261,7 @@ def test_paper_scaling_is_the_papers_heuristic():
 def test_learned_C_predicts(capsys):
     data = _data("hinge")
     quick = {"nuts_sampler": "pymc", "compile_kwargs": {"mode": "FAST_COMPILE"}, "max_treedepth": 3}
-    fit = zoo.MaxMargin(C="learned").fit(
+    fit = zoo.MaxMargin(likelihood="normalised_hinge").fit(
         data, draws=20, tune=50, chains=1, random_seed=1, progress=False, nuts=quick
     )
     assert fit.method == "nuts"
@@ -276,8 +277,8 @@ def test_learned_C_predicts(capsys):
 def test_one_coefficient_against_quadrature(loss):
     # One task, one feature: eta ~ N(0, omega rho) with omega, rho ~ IW(2, 1) = inverse gamma(1, 1/2), so the
     # prior of eta is a two-dimensional integral over log scales and the posterior a third one.
-    data, model = _data(loss, 1, 1, 10), zoo.MaxMargin(loss=loss, C=0.7, epsilon=0.2)
-    likelihood = model.observation
+    data, model = _data(loss, 1, 1, 10), zoo.MaxMargin(likelihood=loss_of(loss, 0.7, 0.2))
+    likelihood = model.likelihood
     eta = np.linspace(-15, 15, 3001)
     u = np.linspace(-8, 30, 381)  # log scale of an inverse gamma(1, 1/2) variable
     weight = np.exp(stats.invgamma(1, scale=0.5).logpdf(np.exp(u)) + u)
@@ -307,8 +308,8 @@ def test_augmentation_matches_the_printed_densities(likelihood):
     f = rng.standard_normal(n)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0) if likelihood.labels else rng.standard_normal(n)
     w, v = np.empty(n), np.empty(n)
-    augmentation = likelihood.augmentation()
-    augmentation.draw(rng, f, y, np.ones(n), augmentation.parameters, w, v)
+    augmentation = likelihood.augmentation({}, 1)
+    augmentation.draw(rng, f, y, np.ones(n), np.zeros(n, int), augmentation.parameters, w, v)
     if likelihood.labels:
         lam = C**2 / w
 
@@ -334,7 +335,7 @@ def test_model_density_is_the_papers(loss):
     # build() holds eq (3) / section 5: differences of log density at fixed coefficients are the loss alone.
     import pymc as pm
 
-    data, model = _data(loss), zoo.MaxMargin(loss=loss, C=0.7, epsilon=0.2, margin=1.5)
+    data, model = _data(loss), zoo.MaxMargin(likelihood=loss_of(loss, 0.7, 0.2, 1.5))
     fit = model.fit(data, "gibbs", draws=3, tune=5, chains=1, random_seed=1, progress=False)
     tree = pm.compute_log_likelihood(fit.idata.copy(), model=_on_coefficients(model, data), progressbar=False)
     eta = fit.posterior["coefficients"].to_numpy()[0]
@@ -349,7 +350,7 @@ def _on_coefficients(model, data):
 
     class Flat(zoo.MaxMargin):
         def priors(self, data):
-            self._add_C()
+            self.add_parameters(data)
             return {"coefficients": pm.Flat("coefficients", dims=("feature", "task"))}
 
     return Flat(**model.to_spec()["fields"]).build(data)
@@ -424,20 +425,13 @@ def test_multilabel_data_equal_their_long_form():
 
 
 BAD_FIELDS = [
-    ({"loss": "squared"}, "loss"),
-    ({"C": 0}, "C"),
-    ({"C": -1.0}, "C"),
-    ({"C": np.nan}, "C"),
-    ({"C": "big"}, "C"),
-    ({"margin": 0.0}, "margin"),
-    ({"epsilon": -0.1}, "epsilon"),
+    ({"likelihood": "squared"}, "likelihood"),
     ({"feature_cov": "diagonal"}, "feature_cov"),
     ({"feature_cov": [[1.0, 2.0], [2.0, 1.0]]}, "not positive definite"),
     ({"task_cov": [[1.0, 0.5], [0.4, 1.0]]}, "not symmetric"),
     ({"task_cov": [[1.0, 0.5]]}, "square"),
     ({"task_nu": [1]}, "task_nu"),
     ({"feature_nu": -2.0}, "feature_nu"),
-    ({"C": "learnt"}, "C"),
     ({"task_scale": [[1.0, 2.0], [2.0, 1.0]]}, "task_scale is not positive definite"),
     ({"task_scale": 1.0}, "task_scale is 1.0"),
     ({"feature_scale": "wide"}, "feature_scale is 'wide'"),
@@ -445,7 +439,7 @@ BAD_FIELDS = [
     ({"class_weight": (1.0, 2.0, 3.0)}, "class_weight"),
     ({"class_weight": {2: 1.0}}, "labels of class_weight"),
     ({"class_weight": (1.0, 0.0)}, "class_weight"),
-    ({"class_weight": "balanced", "loss": "epsilon_insensitive"}, "class_weight is for labels"),
+    ({"class_weight": "balanced", "likelihood": "epsilon_insensitive"}, "class_weight is for labels"),
 ]
 
 

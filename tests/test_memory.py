@@ -27,13 +27,13 @@ def test_a_large_covariance_is_refused_by_name(monkeypatch):
     with pytest.raises(
         InsufficientMemoryError, match=r"draws=1000 with chains=4 .* 72\.1 GB .*'task_cov'.*thin"
     ) as error:
-        zoo.MaxMargin(loss="epsilon_insensitive").fit(many_tasks(1500), progress=False)
+        zoo.MaxMargin(likelihood="epsilon_insensitive").fit(many_tasks(1500), progress=False)
     assert isinstance(error.value, MemoryError)
     assert isinstance(error.value, ValueError)
 
 
 def test_what_fits_is_not_refused(monkeypatch):
-    data, factory = many_tasks(60), zoo.MaxMargin(loss="epsilon_insensitive")
+    data, factory = many_tasks(60), zoo.MaxMargin(likelihood="epsilon_insensitive")
     asked = {"draws": 3000, "tune": 0, "chains": 4, "random_seed": 1, "progress": False}
     # 12,000 draws of 60 x 60, 3 x 60 and 3 x 3 numbers: 364 million bytes, of which four fifths may be taken.
     needed = 8 * 12_000 * (60 * 60 + 3 * 60 + 9)
@@ -84,7 +84,7 @@ def test_a_point_is_never_refused(monkeypatch):
 
 def test_predictions_and_log_likelihoods_too(monkeypatch):
     data = many_tasks(4)
-    fit = zoo.MaxMargin(loss="epsilon_insensitive").fit(
+    fit = zoo.MaxMargin(likelihood="epsilon_insensitive").fit(
         data, draws=5, tune=5, chains=1, random_seed=1, progress=False
     )
     monkeypatch.setattr(memory, "available_memory", lambda: 100)

@@ -71,7 +71,12 @@ def _quantities(posterior: xr.Dataset, names=("coefficients", "population_mean",
 @pytest.mark.scheduled
 def test_gibbs_and_nuts_agree():
     """Both engines, with and without group moves, have the same means of 46 quantities."""
-    model = zoo.NIWLinear(noise="task", delta=4.0, pi=0.3, scale=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]])
+    model = zoo.NIWLinear(
+        likelihood=zoo.Gaussian(per_task=("noise",)),
+        delta=4.0,
+        pi=0.3,
+        scale=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]],
+    )
     data = _tasks()
     options = {"tune": 500, "chains": 2, "progress": False}
     gibbs = model.fit(data, "gibbs", draws=8000, random_seed=1, group_moves=False, **options)
@@ -87,7 +92,12 @@ def test_known_population_covariance_and_noise_give_the_closed_form():
     """Very sure priors of C and of the noise: coefficients and their mean are jointly Gaussian."""
     data, sure, noise, pi = _tasks(), 1e9, 0.4, 0.5
     C = np.array([[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]])
-    model = zoo.NIWLinear(pi=pi, delta=sure, scale=sure * C, noise_prior=(sure, sure * noise**2))
+    model = zoo.NIWLinear(
+        pi=pi,
+        delta=sure,
+        scale=sure * C,
+        likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(sure, sure * noise**2)),
+    )
     draws = model.fit(data, "gibbs", draws=6000, tune=100, chains=2, random_seed=1, progress=False).posterior
     T, D = data.n_tasks, data.n_features
     # All coefficients together: prior covariance (I + 11'/pi) kron C.
@@ -111,7 +121,11 @@ def test_one_function_against_quadrature():
     delta, pi, noise = 3.0, 0.7, 0.5
     y = np.array([0.8, -0.4])
     data = zoo.MultiTaskData.from_arrays(np.array([[0.0], [0.7]]), y, ["a", "a"])
-    model = zoo.NIWGaussianProcess(delta=delta, pi=pi, noise_prior=(1e9, 1e9 * noise**2))
+    model = zoo.NIWGaussianProcess(
+        delta=delta,
+        pi=pi,
+        likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(1e9, 1e9 * noise**2)),
+    )
     fit = model.fit(data, "gibbs", draws=20000, tune=200, chains=2, random_seed=1, progress=False)
     kappa = np.exp(-0.5 * np.subtract.outer([0.0, 0.7], [0.0, 0.7]) ** 2)
     law = stats.multivariate_t(shape=kappa * (1 + 1 / pi) / delta, df=delta)
@@ -197,7 +211,7 @@ def test_draws_do_not_depend_on_cores():
 def test_starting_values_come_back():
     """``set_values`` puts a draw into the state."""
     data = _tasks()
-    model = zoo.NIWLinear(noise="task", scale=0.3)
+    model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), scale=0.3)
     kernel = model.gibbs_kernel(model.prepare(data), data.y)
     rng = np.random.default_rng(0)
     first, second = kernel.initialise(rng), kernel.initialise(rng)
@@ -214,7 +228,9 @@ def test_starting_values_come_back():
 def test_inductive_and_transductive_em_agree():
     """Theorems 5.2 and 5.3: after the same number of EM steps unlabelled inputs change nothing, to 1e-8."""
     x = np.array([-0.33, 0.1234, 1.3])
-    model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.4), noise_prior=None)
+    model = zoo.NIWGaussianProcess(
+        base_kernel=pm.gp.cov.Matern32(1, ls=0.4), likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat())
+    )
     options = {"method": "em", "progress": False, "accelerate": False, "max_iter": 300, "tol": 1e-14}
     small, large = model.fit(_functions(), **options), model.fit(_functions(x), **options)
     assert abs(float(small.posterior["noise"].squeeze() - large.posterior["noise"].squeeze())) < 1e-8
@@ -228,7 +244,11 @@ def test_inductive_and_transductive_em_agree():
 
 def test_em_is_monotone_and_reports_its_traces():
     """Two traces of one length; the penalised one never falls."""
-    stats_ = zoo.NIWLinear(noise_prior=None).fit(_tasks(), "em", progress=False).idata["sample_stats"]
+    stats_ = (
+        zoo.NIWLinear(likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat()))
+        .fit(_tasks(), "em", progress=False)
+        .idata["sample_stats"]
+    )
     trace = stats_["penalised_log_likelihood"].to_numpy()[0]
     assert stats_["log_likelihood"].shape == stats_["penalised_log_likelihood"].shape
     assert len(trace) > 3
@@ -425,9 +445,7 @@ def test_wrong_fields_are_named():
         ({"delta": -1.0}, "delta"),
         ({"tau": 0.0}, "tau"),
         ({"tau": "paper"}, "tau"),
-        ({"noise_prior": (1.0,)}, "noise_prior"),
-        ({"noise": "rows"}, "noise"),
-        ({"response": "poisson"}, "response"),
+        ({"likelihood": "normal"}, "likelihood"),
         ({"scale": -1.0}, "scale"),
         ({"covariance_prior": "wishart"}, "covariance_prior"),
     ):
@@ -441,7 +459,9 @@ def test_wrong_fields_are_named():
 def test_only_em_does_without_a_prior_of_the_noise(method):
     """The message says which method needs what."""
     with pytest.raises(ValueError, match='only method="em"'):
-        zoo.NIWLinear(noise_prior=None).fit(_tasks(), method, draws=2, tune=2, chains=1, progress=False)
+        zoo.NIWLinear(likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat())).fit(
+            _tasks(), method, draws=2, tune=2, chains=1, progress=False
+        )
 
 
 def test_wrong_base_kernels():
@@ -535,7 +555,7 @@ def test_labels_under_nuts():
     """Logistic tasks: probabilities of known and of new tasks."""
     data = _tasks()
     labels = replace(data, y=np.where(data.y > np.median(data.y), 1.0, -1.0))
-    fit = zoo.NIWLinear(response="logistic").fit(
+    fit = zoo.NIWLinear(likelihood="logistic").fit(
         labels, draws=20, tune=20, chains=1, random_seed=1, progress=False
     )
     assert fit.method == "nuts"
@@ -553,7 +573,9 @@ def test_labels_under_nuts():
 def test_student_t_density_and_priors():
     """At joint draws of the model: the likelihood by scipy, and the laws of what it has beside the coefficients."""
     data = _tasks()
-    model = zoo.NIWLinear(response="student_t", noise_prior=(3.0, 2.0)).build(data)
+    model = zoo.NIWLinear(
+        likelihood=zoo.StudentT(noise=zoo.likelihoods.InverseGammaOfSquare(3.0, 2.0))
+    ).build(data)
     names = ("coefficients", "noise", "degrees")
     w, noise, degrees, density = pm.draw(
         [*(model[name] for name in names), pm.logp(model["y"], data.y)], draws=2000, random_seed=1
@@ -568,7 +590,9 @@ def test_student_t_density_and_priors():
 def test_noise_of_each_task():
     """Every method has one noise a task; a new task has that of some task."""
     data = _tasks()
-    model = zoo.NIWLinear(noise="task", scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]])
+    model = zoo.NIWLinear(
+        likelihood=zoo.Gaussian(per_task=("noise",)), scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]]
+    )
     for method in ("gibbs", "em"):
         fit = model.fit(data, method, draws=10, tune=5, chains=1, random_seed=1, progress=False)
         assert fit.posterior["noise"].dims == ("chain", "draw", "task")

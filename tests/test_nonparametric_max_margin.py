@@ -19,10 +19,12 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from tests.comparisons import mean_and_error
+from tests.losses import loss_of
 from tests.test_max_margin import _data
 from zoo.distributions.indian_buffet import IndianBuffet, ibp_logp
 from zoo.distributions.matrix_normal import MatrixNormal
 from zoo.inference.buffet_step import IndianBuffetGibbs
+from zoo.likelihoods import EpsilonInsensitive
 from zoo.models.nonparametric_max_margin import NonparametricMaxMargin
 from zoo.testing import FactoryTestCase
 
@@ -34,7 +36,9 @@ class TestContractWithGivenFields(FactoryTestCase):
 
     def make_factory(self):
         R = [[1.0, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 2.0]]
-        return NonparametricMaxMargin(loss="epsilon_insensitive", epsilon=0.1, alpha=1.5, task_cov=R, K_max=3)
+        return NonparametricMaxMargin(
+            likelihood=EpsilonInsensitive(epsilon=0.1), alpha=1.5, task_cov=R, K_max=3
+        )
 
 
 # -------------------------------------------------------------------- the model
@@ -54,7 +58,7 @@ def test_density_is_the_papers(loss):
     rng = np.random.default_rng(1)
     R = np.array([[1.0, 0.4, 0.1], [0.4, 2.0, 0.0], [0.1, 0.0, 0.5]])
     factory = NonparametricMaxMargin(
-        loss=loss, C=0.7, epsilon=0.2, margin=1.5, task_cov=R, alpha_prior=(3.0, 2.0), K_max=4
+        likelihood=loss_of(loss, 0.7, 0.2, 1.5), task_cov=R, alpha_prior=(3.0, 2.0), K_max=4
     )
     data = _data(loss)
     model = factory.build(data)
@@ -105,7 +109,7 @@ def _exact(factory, data):
     grid = np.linspace(-25, 25, 401)
     eta = np.stack(np.meshgrid(grid, grid, indexing="ij")).reshape(2, -1)
     f = data.X @ eta
-    log_likelihood = factory.observation.log_density(f, data.y[:, None]).sum(axis=0)
+    log_likelihood = factory.likelihood.minus_loss(f, data.y[:, None]).sum(axis=0)
     if factory.alpha is None:
         log_alpha = np.linspace(-12, 4, 400)
         shape, rate = factory.alpha_prior
@@ -130,13 +134,13 @@ def _exact(factory, data):
         pytest.param({"alpha": 1.3}, id="fixed alpha", marks=pytest.mark.scheduled),
         pytest.param({}, id="learned alpha", marks=pytest.mark.statistical),
         pytest.param(
-            {"loss": "epsilon_insensitive", "epsilon": 0.1}, id="regression", marks=pytest.mark.scheduled
+            {"likelihood": EpsilonInsensitive(epsilon=0.1)}, id="regression", marks=pytest.mark.scheduled
         ),
     ],
 )
 def test_nuts_draws_from_the_enumerated_posterior(fields):
     factory = NonparametricMaxMargin(task_cov="identity", K_max=2, **fields)
-    data = _data(factory.loss, n_tasks=1, n_features=2, n_rows=6)
+    data = _data(factory.likelihood.word, n_tasks=1, n_features=2, n_rows=6)
     matrices, probabilities, means = _exact(factory, data)
     fit = factory.fit(
         data,
@@ -166,11 +170,11 @@ def test_nuts_draws_from_the_enumerated_posterior(fields):
 @pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
 def test_gibbs_draws_from_the_posterior_without_truncation(loss):
     # Two features: matrices up to the order of columns are counts of the columns (1, 0), (0, 1) and (1, 1).
-    factory = NonparametricMaxMargin(task_cov="identity", alpha=1.3, loss=loss, epsilon=0.1)
+    factory = NonparametricMaxMargin(task_cov="identity", alpha=1.3, likelihood=loss_of(loss, epsilon=0.1))
     data = _data(loss, n_tasks=1, n_features=2, n_rows=6)
     grid = np.linspace(-30, 30, 301)
     eta = np.stack(np.meshgrid(grid, grid, indexing="ij")).reshape(2, -1)
-    log_likelihood = factory.observation.log_density(data.X @ eta, data.y[:, None]).sum(axis=0)
+    log_likelihood = factory.likelihood.minus_loss(data.X @ eta, data.y[:, None]).sum(axis=0)
     classes = list(itertools.product(range(10), repeat=3))
     log_joint, squares = [], []
     for first, second, both in classes:
@@ -346,9 +350,7 @@ def test_chains_in_processes():
 # -------------------------------------------------------------------- bad input
 
 BAD_FIELDS = [
-    ({"loss": "squared"}, "loss"),
-    ({"C": 0}, "C"),
-    ({"epsilon": -0.1}, "epsilon"),
+    ({"likelihood": "squared"}, "likelihood"),
     ({"alpha": 0.0}, "alpha"),
     ({"alpha": "learned"}, "alpha"),
     ({"alpha_prior": 2.0}, "alpha_prior"),

@@ -33,7 +33,7 @@ def real():
 
 @pytest.fixture(scope="module")
 def fit(real):
-    return _fit(zoo.MaxMargin(loss="epsilon_insensitive"), real[0].standardize())
+    return _fit(zoo.MaxMargin(likelihood="epsilon_insensitive"), real[0].standardize())
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ class TestTaskCorrelation:
 def many():
     """139 tasks, few rows and features: what counts is the number of names."""
     data, _ = zoo.datasets.simulate_matrix_normal(139, 2, 4, task_cov=np.eye(139), random_seed=1)
-    return _fit(zoo.MaxMargin(loss="epsilon_insensitive"), data)
+    return _fit(zoo.MaxMargin(likelihood="epsilon_insensitive"), data)
 
 
 class TestCoefficientForest:
@@ -293,7 +293,7 @@ def test_pictures_of_weighted_rows_are_those_of_repeated_rows(real, fit):
     labels = [
         replace(rows, y=(rows.original_y() > 0.0).astype(float)) for rows in (real[0], weighted, repeated)
     ]
-    model = _fit(zoo.PooledTasks(response="logistic"), labels[0])
+    model = _fit(zoo.PooledTasks(likelihood="logistic"), labels[0])
     points = []
     for rows in labels[1:]:
         axes = plots.predicted_vs_observed(model, rows, random_seed=1).axes[0]

@@ -174,7 +174,7 @@ def test_kernel_machine_by_maximal_evidence(split, noise):
     train, test = split
     base = pm.gp.cov.ExpQuad(4, ls=2.0)
     kernel = zoo.kernels.ICM(5, np.full(3, 0.7), 0.5, base=base)
-    model = zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.0, noise=noise)
+    model = zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.0, likelihood=zoo.Gaussian(noise=noise))
     fit = model.fit(train, method="exact", draws=3, chains=1, **QUIET)
     sigma = float(fit.posterior["noise"][0, 0]) if noise == "learned" else noise
     X, Z = (np.column_stack([part.X, part.task]) for part in (train, test))
@@ -194,7 +194,7 @@ def test_kernel_machine_given_function_values(split):
     train, test = split
     base = pm.gp.cov.ExpQuad(4, ls=2.0)
     kernel = zoo.kernels.ICM(5, np.full(3, 0.7), 0.5, base=base)
-    model = zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.3, noise="learned")
+    model = zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.3)
     fit = model.fit(train, method="gibbs", draws=5, tune=5, chains=2, **QUIET)
     covariance = model.covariance_function({}, train)
     X, Z = (np.column_stack([part.X, part.task]) for part in (train, test))
@@ -214,10 +214,10 @@ def test_kernel_machine_given_function_values(split):
     )
 
 
-@pytest.mark.parametrize("noise", ["shared", "task"])
-def test_population_by_em(split, noise):
+@pytest.mark.parametrize("per_task", [(), ("noise",)])
+def test_population_by_em(split, per_task):
     train, test = split
-    fit = zoo.NIWLinear(noise=noise).fit(train, method="em", progress=False)
+    fit = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=per_task)).fit(train, method="em", progress=False)
     post = {str(name): v.to_numpy()[0, 0] for name, v in fit.posterior.items()}
     mean, sd = np.empty(test.n_rows), np.empty(test.n_rows)
     for t, (known, asked) in enumerate(zip(train.rows_by_task(), test.rows_by_task(), strict=True)):
@@ -299,7 +299,7 @@ def test_class_probability_by_laplace_is_an_integral(split):
     train, test = (zoo.MultiTaskData.from_arrays(d.X, d.X[:, 0] > 0.3 * d.X[:, 1], d.task) for d in split)
     base = pm.gp.cov.ExpQuad(4, ls=2.0)
     kernel = zoo.kernels.ICM(5, np.full(3, 0.7), 0.5, base=base)
-    model = zoo.MultiTaskKernelMachine(kernel=kernel, loss="logistic", amplitude=2.0)
+    model = zoo.MultiTaskKernelMachine(kernel=kernel, likelihood="logistic", amplitude=2.0)
     fit = model.fit(train, method="laplace", draws=2000, chains=2, **QUIET)
     found = fit.predict(test)
     f = fit.predict_draws(test, random_seed=1)["f"].to_numpy().reshape(-1, test.n_rows)
@@ -328,12 +328,6 @@ class _Wide(Gaussian):
         return pm.Laplace("y", f, parameters["noise"], observed=y, dims="obs")
 
 
-class _Tasks(zoo.PooledTasks):
-    @property
-    def observation(self):
-        return _Wide()
-
-
 def test_an_overridden_hook_counts(scarce):
     """Moments of the original would be wrong: draws by the model's own graph are taken."""
     train, test = scarce
@@ -349,7 +343,7 @@ def test_a_density_of_its_own_is_no_normal_one(split):
     train, test = split
     fit = zoo.PooledTasks().fit(train, draws=5, chains=1, **QUIET)
     with pytest.raises(ValueError, match="density is not Gaussian"):
-        negative_log_predictive_density(replace(fit, factory=_Tasks()), test)
+        negative_log_predictive_density(replace(fit, factory=zoo.PooledTasks(likelihood=_Wide())), test)
 
 
 # ---------------------------------------------------------------- leave-one-out
@@ -362,7 +356,7 @@ def test_leave_one_out_is_that_of_each_row_given_the_others(split):
     train = replace(train, y=train.y + 0.1 * np.random.default_rng(1).standard_normal(train.n_rows))
     base = pm.gp.cov.ExpQuad(4, ls=2.0)
     kernel = zoo.kernels.ICM(5, np.full(3, 0.7), 0.5, base=base)
-    fit = zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.0, noise=0.1).fit(
+    fit = zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.0, likelihood=zoo.Gaussian(noise=0.1)).fit(
         train, method="exact", draws=200, chains=2, **QUIET
     )
     X = np.column_stack([train.X, train.task])
@@ -383,7 +377,7 @@ def test_leave_one_out_without_digits_is_refused():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24, 60))
     data = zoo.MultiTaskData.from_arrays(X, X[:, 0] + rng.normal(size=24), np.repeat(["a", "b"], 12))
-    fit = zoo.MultiTaskKernelMachine(noise=1e-4).fit(
+    fit = zoo.MultiTaskKernelMachine(likelihood=zoo.Gaussian(noise=1e-4)).fit(
         data, "exact", draws=4, chains=1, random_seed=1, progress=False
     )
     with pytest.raises(ValueError, match="leave-one-out has no digits in row"):

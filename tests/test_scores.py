@@ -140,7 +140,7 @@ def test_compare_is_reproducible(real):
 def labelled():
     data, _ = zoo.datasets.simulate_matrix_normal(3, 3, 24, loss="hinge", random_seed=3)
     train, test = data.split(0.5, random_seed=1)
-    return _fit(zoo.PooledTasks(response="logistic"), train), test
+    return _fit(zoo.PooledTasks(likelihood="logistic"), train), test
 
 
 def test_compare_of_labels(labelled):
@@ -213,7 +213,7 @@ class TestNegativeLogPredictiveDensity:
         fits, test = real
         with pytest.raises(ValueError, match="model of labels"):
             negative_log_predictive_density(*labelled)
-        heavy = replace(fits["pooled"], factory=zoo.NIWLinear(response="student_t"))
+        heavy = replace(fits["pooled"], factory=zoo.NIWLinear(likelihood="student_t"))
         with pytest.raises(ValueError, match="NIWLinear with StudentT responses"):
             negative_log_predictive_density(heavy, test)
 

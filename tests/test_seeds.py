@@ -22,9 +22,9 @@ def made(labels: bool = False) -> zoo.MultiTaskData:
 
 
 CASES = {
-    "gibbs": (zoo.MaxMargin(loss="epsilon_insensitive"), made()),
+    "gibbs": (zoo.MaxMargin(likelihood="epsilon_insensitive"), made()),
     "exact": (zoo.PooledTasks(), made()),
-    "laplace": (zoo.IndependentTasks(response="logistic"), made(True)),
+    "laplace": (zoo.IndependentTasks(likelihood="logistic"), made(True)),
     "nuts": (zoo.PooledTasks(), made()),
 }
 
@@ -68,7 +68,7 @@ def test_other_seeds_are_refused_by_name(method, wrong):
 
 
 def test_predictions_take_every_kind_of_seed():
-    fit = zoo.MaxMargin(loss="epsilon_insensitive").fit(
+    fit = zoo.MaxMargin(likelihood="epsilon_insensitive").fit(
         made(), draws=5, tune=5, chains=2, random_seed=1, progress=False
     )
 

@@ -17,6 +17,7 @@ import pytest
 import zoo
 from zoo import IndependentTasks, MaxMargin, MultiTaskData, PooledTasks
 from zoo.diagnostics import compare, f1_scores
+from zoo.likelihoods import Hinge
 from zoo.selection import _LABEL_SCORES, _REAL_SCORES
 
 SEED = 11
@@ -73,9 +74,13 @@ def _fold_columns(selection):
 
 
 def test_scores_are_those_made_by_hand(labels):
-    grid = {"C": [0.05, 2.0], "margin": [0.5, 1]}
+    grid = {"likelihood.C": [0.05, 2.0], "likelihood.margin": [0.5, 1]}
     found = zoo.select(MaxMargin(feature_cov="identity"), labels, grid, cv=3, **FEW)
-    points = [MaxMargin(feature_cov="identity", C=c, margin=m) for c in (0.05, 2.0) for m in (0.5, 1)]
+    points = [
+        MaxMargin(feature_cov="identity", likelihood=Hinge(C=c, margin=m))
+        for c in (0.05, 2.0)
+        for m in (0.5, 1)
+    ]
     fits = _fits_by_hand(points, labels.folds(3, SEED), "gibbs")
     expected = np.array(
         [
@@ -87,9 +92,18 @@ def test_scores_are_those_made_by_hand(labels):
         ]
     ).T
     assert found.score_name == "micro F1 %"
-    assert list(found.scores.columns) == ["C", "margin", "mean", "sd", "se", "fold 0", "fold 1", "fold 2"]
-    assert found.scores["C"].tolist() == [0.05, 0.05, 2.0, 2.0]
-    assert found.scores["margin"].tolist() == [0.5, 1, 0.5, 1]
+    assert list(found.scores.columns) == [
+        "likelihood.C",
+        "likelihood.margin",
+        "mean",
+        "sd",
+        "se",
+        "fold 0",
+        "fold 1",
+        "fold 2",
+    ]
+    assert found.scores["likelihood.C"].tolist() == [0.05, 0.05, 2.0, 2.0]
+    assert found.scores["likelihood.margin"].tolist() == [0.5, 1, 0.5, 1]
     np.testing.assert_array_equal(_fold_columns(found), expected)
     np.testing.assert_allclose(found.scores["mean"], expected.mean(axis=1))
     np.testing.assert_allclose(found.scores["sd"], expected.std(axis=1, ddof=1))
@@ -101,9 +115,9 @@ def test_scores_are_those_made_by_hand(labels):
 
 def test_details_are_the_columns_of_compare(labels):
     found = zoo.select(
-        IndependentTasks(response="logistic"), labels, {"prior_scale": [0.1, 5.0]}, cv=2, **FEW
+        IndependentTasks(likelihood="logistic"), labels, {"prior_scale": [0.1, 5.0]}, cv=2, **FEW
     )
-    points = [IndependentTasks(response="logistic", prior_scale=s) for s in (0.1, 5.0)]
+    points = [IndependentTasks(likelihood="logistic", prior_scale=s) for s in (0.1, 5.0)]
     fits = _fits_by_hand(points, labels.folds(2, SEED), "laplace")
     for p in range(2):
         rows = [compare({"fit": fit}, test, random_seed=seed) for fit, test, seed in (row[p] for row in fits)]
@@ -192,7 +206,7 @@ def test_folds_of_multilabel_data():
         seen.append(test)
         return float(np.mean(test.y == predicted["label"]))
 
-    factory = IndependentTasks(response="logistic")
+    factory = IndependentTasks(likelihood="logistic")
     found = zoo.select(factory, data, {"prior_scale": [1.0]}, cv=4, score=accuracy, **FEW)
     folds = data.folds(4, SEED)
     fits = _fits_by_hand([factory], folds, "laplace")
@@ -216,7 +230,7 @@ def test_folds_and_grid_points_can_be_given(real):
 
 def test_selection_prints_short(real):
     found = zoo.select(PooledTasks(), real, {"prior_scale": [1.0, 2.0]}, cv=2, **FEW)
-    assert repr(found).startswith("Selection(best=PooledTasks(response='normal', prior_scale=")
+    assert repr(found).startswith("Selection(best=PooledTasks(likelihood=Gaussian(), prior_scale=")
     assert "explained variance % " in repr(found)
     assert repr(found).endswith("2 grid points, 2 folds)")
     assert "\n" not in repr(found)
@@ -284,7 +298,7 @@ class Fussy(PooledTasks):
 
 
 def test_processes_give_the_same_numbers_and_pass_on_warnings_and_errors(real, labels):
-    grid = {"C": [0.1, 1.0]}
+    grid = {"likelihood.C": [0.1, 1.0]}
     once = zoo.select(MaxMargin(), labels, grid, cv=3, **FEW)
     twice = zoo.select(MaxMargin(), labels, grid, cv=3, **{**FEW, "n_jobs": 2})
     pd.testing.assert_frame_equal(once.scores, twice.scores)
@@ -364,17 +378,20 @@ def test_an_interrupted_fit_is_not_scored(real):
 # ---------------------------------------------------------------- what is refused
 
 BAD = [
-    (dict(grid={"C": [1.0]}), "'C' is unknown. Choose from 'response', 'prior_scale'"),
-    (dict(grid=[{"prior_scale": 1.0}, {"C": 1.0}]), "'C' is unknown. Choose from 'response', 'prior_scale'"),
+    (dict(grid={"C": [1.0]}), "'C' is unknown. Choose from 'likelihood', 'prior_scale'"),
+    (
+        dict(grid=[{"prior_scale": 1.0}, {"C": 1.0}]),
+        "'C' is unknown. Choose from 'likelihood', 'prior_scale'",
+    ),
     (dict(grid={"prior_scale": [1.0, -1.0]}), "prior_scale is -1.0"),
     (dict(grid={}), "grid is empty"),
     (dict(grid=[]), "grid is empty"),
     (dict(grid={"prior_scale": []}), "no value for the field 'prior_scale'"),
-    (dict(grid={"response": "normal"}), "holds 'normal' for the field 'response'. Give a list"),
+    (dict(grid={"likelihood": "gaussian"}), "holds 'gaussian' for the field 'likelihood'. Give a list"),
     (dict(grid={"prior_scale": 1.0}), "holds 1.0 for the field 'prior_scale'. Give a list"),
     (dict(grid=["prior_scale"]), "holds 'prior_scale' at position 0"),
     (dict(grid=3), "grid is 3"),
-    (dict(grid={"response": ["normal", "logistic"]}), "grid mixes models"),
+    (dict(grid={"likelihood": ["gaussian", "logistic"]}), "grid mixes models"),
     (
         dict(score="accuracy %"),
         "score: 'accuracy %' is unknown. Choose from 'explained variance %', 'per task %'",
@@ -410,4 +427,4 @@ def test_wrong_kinds_are_named(real):
     with pytest.raises(TypeError, match="data is a DataFrame"):
         zoo.select(PooledTasks(), real.to_frame(), {"prior_scale": [1.0]}, **FEW)
     with pytest.raises(ValueError, match="labels must be -1/"):
-        zoo.select(MaxMargin(), real, {"C": [1.0]}, **FEW)
+        zoo.select(MaxMargin(), real, {"likelihood.C": [1.0]}, **FEW)

@@ -24,6 +24,7 @@ import zoo
 from tests.comparisons import mean_and_error
 from zoo.factory import UnsupportedMethodError
 from zoo.kernels import GraphLaplacian, MeanRegularised, TaskTree, Tree
+from zoo.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT
 from zoo.models import varying_fit, varying_spaces
 from zoo.models.kernel_hyper import Hyper
 from zoo.models.varying_spaces import space_of
@@ -46,7 +47,7 @@ def places(n: int = 30, distinct: int = 8, D: int = 2, P: int = 2, seed: int = 1
 def labelled(data: zoo.MultiTaskData, response: str, seed: int = 2) -> zoo.MultiTaskData:
     """The same rows with a response of the kind."""
     rng, f = np.random.default_rng(seed), data.y
-    if response == "bernoulli_logit":
+    if response == "logistic":
         return replace(data, y=(rng.random(len(f)) < expit(2.0 * f)).astype(np.float64))
     if response in ("poisson", "negative_binomial"):
         return replace(data, y=rng.poisson(np.exp(f)).astype(np.float64))
@@ -76,7 +77,9 @@ def shown(fit: Any, rows: zoo.MultiTaskData) -> np.ndarray:
 # ---------------------------------------------------------------- theorem 3: the model of weights
 
 
-FIXED = Varying(task_kernel=Component(lengthscale=(0.6, 0.9)), amplitude=1.3, noise=0.5, **BARE)
+FIXED = Varying(
+    task_kernel=Component(lengthscale=(0.6, 0.9)), amplitude=1.3, likelihood=Gaussian(noise=0.5), **BARE
+)
 
 
 class Weights:
@@ -249,7 +252,9 @@ def test_tree_predictions_and_coefficients_are_the_hierarchical_model():
     parent, tasks = np.array(TREE.parent), TREE.for_tasks(data.task_names)
     kernel = Tree(parent=parent, sigma=sigma, tasks=tasks, task_names=data.task_names)
     factory = Varying(
-        task_kernel=Component(kernel=kernel, lengthscale="fixed", amplitude=1.0), noise=0.4, **BARE
+        task_kernel=Component(kernel=kernel, lengthscale="fixed", amplitude=1.0),
+        likelihood=Gaussian(noise=0.4),
+        **BARE,
     )
     fit = factory.fit(data, "exact", **{**DRAWS, "draws": 4000})
     steps = np.zeros((data.n_rows, len(parent), 2))
@@ -420,14 +425,16 @@ def test_evidence_is_that_of_gpytorch():
 def fixed(response: str, amplitude: float = 0.9, **settings: Any) -> Varying:
     """All hyper-parameters given."""
     return Varying(
-        task_kernel=Component(lengthscale=0.8, amplitude=amplitude), response=response,
-        noise=0.5, degrees=4.0, dispersion=1.5,
+        task_kernel=Component(lengthscale=0.8, amplitude=amplitude),
+        likelihood={"student_t": StudentT(noise=0.5, degrees=4.0), "negative_binomial": NegativeBinomial(
+            dispersion=1.5
+        )}.get(response, response),
         **{**BARE, **settings},
     )  # fmt: skip
 
 
 def log_density(response: str, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-    if response == "bernoulli_logit":
+    if response == "logistic":
         return -np.logaddexp(0.0, -(2.0 * y - 1.0) * f)
     if response == "poisson":
         return y * f - np.exp(f) - gammaln(y + 1.0)
@@ -461,7 +468,7 @@ def by_importance(response: str, data: zoo.MultiTaskData, amplitude: float = 0.9
 
 
 @pytest.mark.parametrize("amplitude, evidence_error, mean_error", [(0.9, 0.25, 0.45), (0.3, 0.05, 0.15)])
-@pytest.mark.parametrize("response", ["bernoulli_logit", "poisson", "negative_binomial"])
+@pytest.mark.parametrize("response", ["logistic", "poisson", "negative_binomial"])
 def test_laplace_against_importance_sampling(response, amplitude, evidence_error, mean_error):
     """Twelve rows. Sampling errors are below 0.005: what is left is Laplace's own, and vanishes with the prior's width.
 
@@ -480,7 +487,7 @@ def test_laplace_against_importance_sampling(response, amplitude, evidence_error
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "response",
-    ["bernoulli_logit", "poisson", pytest.param("negative_binomial", marks=pytest.mark.scheduled)],
+    ["logistic", "poisson", pytest.param("negative_binomial", marks=pytest.mark.scheduled)],
 )
 def test_nuts_is_the_exact_posterior_of_functions(response):
     """Means of f at 12 rows, NUTS against importance sampling, |z| < 4.5: false alarm below 1e-4 a response."""
@@ -502,7 +509,9 @@ def test_nuts_is_exact_where_hyperparameters_are_given(kind):
         data = on_tree(30)
         kernel = TREE.kernel(level_sigma=[0.5, 0.6, 0.4], tasks=data.task_names)
         factory = Varying(
-            task_kernel=Component(kernel=kernel, lengthscale="fixed", amplitude=1.0), noise=0.4, **BARE
+            task_kernel=Component(kernel=kernel, lengthscale="fixed", amplitude=1.0),
+            likelihood=Gaussian(noise=0.4),
+            **BARE,
         )
         rows = data.take(np.arange(12))
     else:
@@ -510,7 +519,11 @@ def test_nuts_is_exact_where_hyperparameters_are_given(kind):
         approximation = "none" if kind == "places" else kind
         component = Component(lengthscale=0.8, amplitude=1.3, n_basis=6)
         factory = Varying(
-            task_kernel=component, noise=0.5, approximation=approximation, n_inducing=10, **BARE
+            task_kernel=component,
+            likelihood=Gaussian(noise=0.5),
+            approximation=approximation,
+            n_inducing=10,
+            **BARE,
         )
         X, t = new_places(data, 12)
         t = np.clip(t, data.t.min(axis=0), data.t.max(axis=0))  # f of sines is 0 outside their box
@@ -526,7 +539,7 @@ def test_nuts_is_exact_where_hyperparameters_are_given(kind):
             assert abs(found - expected) < 4.5 * error
 
 
-@pytest.mark.parametrize("response", ["student_t", "bernoulli_logit", "poisson"])
+@pytest.mark.parametrize("response", ["student_t", "logistic", "poisson"])
 def test_spaces_of_other_responses_agree(response):
     """With enough functions, or all points, evidence and predictions are those of the exact prior."""
     data = labelled(places(20, 6, P=1), response)
@@ -548,7 +561,9 @@ def test_gradient_of_a_space_is_that_of_differences(response):
     data = labelled(places(20, 6), response)
     component = Component(n_basis=5, amplitude="per_feature")
     for approximation in ("none", "hsgp", "fitc"):
-        factory = Varying(task_kernel=component, response=response, approximation=approximation, n_inducing=8)
+        factory = Varying(
+            task_kernel=component, likelihood=response, approximation=approximation, n_inducing=8
+        )
         rows = factory.prepare(data)
         space = space_of(factory, rows, factory.validate(data))
         z = space.coordinates.start + 0.2 * np.random.default_rng(1).standard_normal(space.coordinates.size)
@@ -596,7 +611,7 @@ def test_hsgp_converges_to_exact():
             component = Component(
                 kernel=word, lengthscale=0.5, amplitude=1.0, n_basis=n_basis, boundary=boundary
             )
-            factory = Varying(task_kernel=component, noise=0.3, **BARE)
+            factory = Varying(task_kernel=component, likelihood=Gaussian(noise=0.3), **BARE)
             if not errors:
                 exact = shown_at(factory.fit(data, "exact", **DRAWS), X, t)
             basis = shown_at(factory.fit(data, "hsgp", **DRAWS), X, t)
@@ -630,7 +645,7 @@ def test_hsgp_in_two_columns_and_several_components():
             boundary=3.0,
         ),
     ]
-    factory = Varying(task_kernel=components, noise=0.4, **BARE)
+    factory = Varying(task_kernel=components, likelihood=Gaussian(noise=0.4), **BARE)
     X, t = new_places(data, 8)
     t = np.clip(t, -1.0, 1.0)
     exact, basis = (shown_at(factory.fit(data, m, **DRAWS), X, t) for m in ("exact", "hsgp"))
@@ -742,7 +757,13 @@ def test_the_model_that_nuts_samples_is_that_of_the_engine(approximation, learne
     """Given hyper-parameters the model is linear and normal: slope and curvature at 0 are the posterior, exactly."""
     data = places(30)
     component = Component(lengthscale="learned" if learned else 0.8, amplitude=1.3, n_basis=6)
-    factory = Varying(task_kernel=component, noise=0.5, approximation=approximation, n_inducing=10, **BARE)
+    factory = Varying(
+        task_kernel=component,
+        likelihood=Gaussian(noise=0.5),
+        approximation=approximation,
+        n_inducing=10,
+        **BARE,
+    )
     fit = factory.fit(data, {"none": "exact", "hsgp": "hsgp"}.get(approximation, "inducing"), **DRAWS)
     model, f = factory.assemble(factory.prepare(data), data.y)
     point = {name: np.zeros_like(value) for name, value in model.initial_point().items()}
@@ -782,7 +803,7 @@ def test_draws_at_given_hyperparameters(approximation):
     assert_allclose(y.std(axis=0) / expected["sd"], 1.0, atol=4.5 / np.sqrt(2 * len(y)))
 
 
-@pytest.mark.parametrize("response", ["bernoulli_logit", "poisson"])
+@pytest.mark.parametrize("response", ["logistic", "poisson"])
 def test_closed_form_of_laplace_is_what_the_draws_say(response):
     data = labelled(places(30), response)
     fit = fixed(response).fit(data, "laplace", draws=4000, chains=1, random_seed=1, progress=False)
@@ -816,7 +837,7 @@ def test_order_of_rows_and_repeats():
         fit, other = (FIXED.fit(d, method, **DRAWS) for d in (data, data.take(order)))
         assert_allclose(shown_at(other, X, t), shown_at(fit, X, t), atol=1e-9)
     twice = FIXED.fit(data.take(np.repeat(np.arange(30), 2)), "exact", **DRAWS)
-    halved = replace(FIXED, noise=0.5 / np.sqrt(2.0)).fit(data, "exact", **DRAWS)
+    halved = replace(FIXED, likelihood=Gaussian(noise=0.5 / np.sqrt(2.0))).fit(data, "exact", **DRAWS)
     assert_allclose(twice.coefficients(t)["mean"], halved.coefficients(t)["mean"], atol=1e-8)
     assert_allclose(twice.coefficients(t)["sd"], halved.coefficients(t)["sd"], atol=1e-8)
 
@@ -920,7 +941,7 @@ def test_a_loaded_fit_is_the_fit(case, tmp_path):
     elif case == "pooled":
         factory = zoo.PooledGP(instance_kernel="matern52", inputs="xt")
     elif case == "laplace":
-        data, factory = labelled(data, "poisson"), Varying(response="poisson")
+        data, factory = labelled(data, "poisson"), Varying(likelihood="poisson")
     else:
         factory = Varying(task_kernel=["matern32", Component(columns="lat", features="intercept")])
     method = case if case in factory.methods else "exact"
@@ -950,8 +971,8 @@ def test_choice_says_why(monkeypatch, capsys):
         (Varying(task_kernel=few), data, "hsgp", "hsgp"),
         (nonlinear, data, "inducing", "fitc"),
         (Varying(amplitude="covariance"), data, "inducing", "fitc"),
-        (Varying(task_kernel=few, response="poisson"), labelled(data, "poisson"), "laplace", "hsgp"),
-        (replace(nonlinear, response="poisson"), labelled(data, "poisson"), "inducing", "fitc"),
+        (Varying(task_kernel=few, likelihood="poisson"), labelled(data, "poisson"), "laplace", "hsgp"),
+        (replace(nonlinear, likelihood="poisson"), labelled(data, "poisson"), "inducing", "fitc"),
         (Varying(task_kernel=TREE), on_tree(30), "exact", "none"),
         (Varying(approximation="vfe"), data, "inducing", "vfe"),
     ]
@@ -1009,15 +1030,13 @@ def test_a_basis_is_offered_where_there_is_a_spectral_density(make):
         (lambda: Varying(instance_kernel="matern52", task_kernel=Component(features="x0")), ["features", "linear"]),
         (lambda: Varying(instance_lengthscale=-1.0), ["instance_lengthscale", "-1"]),
         (lambda: Varying(instance_lengthscale="all"), ["instance_lengthscale", "shared"]),
-        (lambda: Varying(response="gamma"), ["response", "poisson"]),
-        (lambda: Varying(response="poisson", likelihood="student_t"), ["likelihood", "response"]),
         (lambda: Varying(likelihood="gamma"), ["likelihood: 'gamma'", "poisson"]),
         (lambda: Varying(amplitude="big"), ["amplitude", "per_feature"]),
         (lambda: Varying(amplitude=0.0), ["amplitude", "0"]),
-        (lambda: Varying(noise=-0.1), ["noise", "-0.1"]),
-        (lambda: Varying(noise="estimated"), ["noise", "learned"]),
+        (lambda: Varying(likelihood=Gaussian(noise=-0.1)), ["noise", "-0.1"]),
+        (lambda: Varying(likelihood=Gaussian(noise="estimated")), ["noise", "learned"]),
         (lambda: Varying(approximation="sines"), ["approximation", "hsgp"]),
-        (lambda: Varying(approximation="vfe", response="poisson"), ["vfe", "fitc"]),
+        (lambda: Varying(approximation="vfe", likelihood="poisson"), ["vfe", "fitc"]),
         (lambda: Varying(approximation="hsgp", instance_kernel="matern52"), ["hsgp", "instance_kernel"]),
         (lambda: Varying(approximation="hsgp", amplitude="covariance"), ["hsgp", "covariance"]),
         (lambda: Varying(n_inducing=0), ["n_inducing", "1"]),
@@ -1068,10 +1087,10 @@ def _constant_t():
         (Varying(task_kernel=Tree(parent=[-1, 0, 0])), on_tree, ["task_kernel", "3 tasks", "5"]),
         (Varying(task_kernel=TREE.kernel(tasks=list("abced"))), on_tree, ["task_kernel", "order"]),
         (Varying(task_kernel=GraphLaplacian(None, np.ones((4, 4)) - np.eye(4))), on_tree, ["task_kernel", "4 tasks"]),
-        (Varying(response="poisson"), places, ["y", "row 0", "counts"]),
-        (Varying(response="negative_binomial"), lambda: replace(places(), y=np.full(30, 0.5)), ["0.5", "row 0"]),
-        (Varying(response="poisson"), lambda: labelled(places(), "poisson").standardize(), ["y", "standardize"]),
-        (Varying(response="bernoulli_logit"), places, ["y", "row 0", "labels"]),
+        (Varying(likelihood="poisson"), places, ["y", "row 0", "counts"]),
+        (Varying(likelihood="negative_binomial"), lambda: replace(places(), y=np.full(30, 0.5)), ["0.5", "row 0"]),
+        (Varying(likelihood="poisson"), lambda: labelled(places(), "poisson").standardize(), ["y", "standardize"]),
+        (Varying(likelihood="logistic"), places, ["y", "row 0", "labels"]),
         (zoo.PooledGP(inputs="xt"), _without_t, ["t is missing", "xt"]),
     ],
 )  # fmt: skip
@@ -1119,13 +1138,13 @@ def test_trees_are_trees():
 
 def test_one_class_alone():
     """Of all rows an error; of the rows of one task a warning."""
-    data = labelled(places(), "bernoulli_logit")
+    data = labelled(places(), "logistic")
     with pytest.raises(ValueError, match="y has one class"):
-        Varying(response="bernoulli_logit").fit(replace(data, y=np.ones(data.n_rows)), "laplace", **DRAWS)
+        Varying(likelihood="logistic").fit(replace(data, y=np.ones(data.n_rows)), "laplace", **DRAWS)
     task = (data.y == 1.0) & (np.arange(30) % 2 == 0)
     split = zoo.MultiTaskData.from_arrays(data.X, data.y, t=data.t, task=np.where(task, "sure", "rest"))
     with pytest.warns(UserWarning, match="sure"):
-        fit = Varying(response="bernoulli_logit").fit(split, "laplace", **DRAWS)
+        fit = Varying(likelihood="logistic").fit(split, "laplace", **DRAWS)
     assert np.all(np.isfinite(fit.predict(split, random_seed=1)["probability"]))
 
 
@@ -1143,7 +1162,7 @@ def test_methods_that_a_response_does_not_have():
     with pytest.raises(UnsupportedMethodError, match=r"laplace.*Choose from exact, hsgp, inducing, nuts"):
         Varying().fit(data, "laplace", **DRAWS)
     with pytest.raises(UnsupportedMethodError, match=r"exact.*Choose from laplace, inducing, hsgp, nuts"):
-        Varying(response="poisson").fit(labelled(data, "poisson"), "exact", **DRAWS)
+        Varying(likelihood="poisson").fit(labelled(data, "poisson"), "exact", **DRAWS)
     with pytest.raises(UnsupportedMethodError, match="hsgp"):
         Varying(instance_kernel="matern52").fit(data, "hsgp", **DRAWS)
     fit = Varying(instance_kernel="matern52").fit(data, "exact", **DRAWS)
@@ -1189,7 +1208,7 @@ def test_a_subclass_may_change_the_covariance():
     data = places()
     X = np.column_stack([np.ones(30), (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)])
     t, y = (data.t - data.t.mean(axis=0)) / data.t.std(axis=0), data.y - data.y.mean()
-    factory = Halved(share=0.7, likelihood="normal")
+    factory = Halved(share=0.7, likelihood="gaussian")
     assert set(factory.methods) == set(Varying().methods)
     fit = factory.fit(data, "exact", **DRAWS)
     v = values_of(fit)
@@ -1197,8 +1216,8 @@ def test_a_subclass_may_change_the_covariance():
     K = (v["amplitude"] ** 2 * matern32(t, t, v["lengthscale"]) + 0.49) * (X @ X.T)
     expected = stats.multivariate_normal(cov=K + v["noise"] ** 2 * np.eye(30)).logpdf(y)
     assert log_evidence(fit) == pytest.approx(expected, abs=1e-7)
-    assert Halved(likelihood="poisson").response == "poisson"
-    assert replace(Halved(likelihood="poisson"), share=0.2).response == "poisson"
+    assert Halved(likelihood="poisson").likelihood == Poisson()
+    assert replace(Halved(likelihood="poisson"), share=0.2).likelihood == Poisson()
     with pytest.raises(ValueError, match="share"):
         Halved(share=2.0)
 
@@ -1207,8 +1226,8 @@ def test_a_subclass_may_change_the_covariance():
             return 2.0 * super().latent(data, priors)
 
     class Noisy(Varying):
-        def likelihood(self, data, f):
-            return super().likelihood(data, f)
+        def observe(self, data, f):
+            return super().observe(data, f)
 
     class Kernel(Varying):
         def kernel_of(self, rows):
@@ -1230,16 +1249,6 @@ def test_a_subclass_may_change_the_covariance():
 
     one = Started().fit(data, "exact", **DRAWS)
     assert log_evidence(one) == pytest.approx(log_evidence(Varying().fit(data, "exact", **DRAWS)), abs=1e-2)
-
-
-def test_likelihood_is_another_name_of_response():
-    factory = Varying(likelihood="poisson")
-    assert factory == Varying(response="poisson")
-    assert Varying(response="poisson", likelihood="poisson") == factory
-    assert replace(factory, noise=0.5).response == "poisson"
-    assert replace(factory, response="normal").response == "normal"
-    assert "likelihood" not in repr(factory)
-    assert callable(factory.likelihood)
 
 
 def test_descriptions():
@@ -1265,7 +1274,7 @@ def test_descriptions():
         assert again == factory
         assert hash(again) == hash(factory)
         assert repr(again) == repr(factory)
-        assert replace(factory, noise=0.5) != factory
+        assert replace(factory, likelihood=Gaussian(noise=0.5)) != factory
     assert len(set(factories)) == len(factories)
     fit = Varying().fit(places(), "inducing", n_inducing=7, approximation="vfe", **DRAWS)
     assert (fit.factory.n_inducing, fit.factory.approximation) == (7, "vfe")
@@ -1287,7 +1296,9 @@ def test_sines_are_as_uncertain_far_from_the_data_as_the_process():
     t, x, y = _wave()
     data = zoo.MultiTaskData.from_arrays(X=x[:, None], y=y, t=t)
     part = zoo.VaryingComponent(kernel="matern52", lengthscale=1.0, amplitude=1.3, n_basis=30)
-    model = zoo.VaryingCoefficientGP(task_kernel=part, noise=0.2, intercept=False, global_coefficients=False)
+    model = zoo.VaryingCoefficientGP(
+        task_kernel=part, likelihood=zoo.Gaussian(noise=0.2), intercept=False, global_coefficients=False
+    )
     fit = model.fit(data, "hsgp", draws=500, chains=2, random_seed=1, progress=False)
     far = fit.coefficients([[60.0]])
     unit = 1.0 / np.std(x)  # the amplitude is that of a standardized feature
@@ -1338,7 +1349,7 @@ class NoiseATask(Varying):
     def hyperparameters(self, rows):
         return {**super().hyperparameters(rows), "noise": Hyper(np.full(2, 0.5))}
 
-    def likelihood(self, data, f):
+    def observe(self, data, f):
         noise = pm.modelcontext(None)["noise"]
         return pm.Normal("y", f, noise[data.task], observed=data.y, dims="obs")
 
@@ -1347,7 +1358,7 @@ class NoiseATask(Varying):
 def test_white_variables_start_where_the_responses_put_them(noise):
     """A start at the prior's mean is, seen given responses with little noise, far out."""
     data = places(12, 6)
-    factory = Varying(noise=noise)
+    factory = Varying(likelihood=Gaussian(noise=noise))
     model = factory.build(data)
     start = model.initial_point()
     assert_allclose(start["_values_conditioned__"], 0.0, atol=1e-6)

@@ -161,10 +161,9 @@ def test_dense_evidence_mode_and_moments(name):
 def test_the_mode_knows_no_units(unit):
     """A bound on slopes, which are one over the unit of y, would end the steps at once in large units."""
     y = LAWS["student_t"].engine.y
-    given = {"noise": 0.3, "degrees": 4.0}
-    one = find_mode(Dense(K), DifferentiatedResponses(StudentT(), y, given), np.zeros(0))
-    given["noise"] *= unit
-    many = find_mode(Dense(K * unit**2), DifferentiatedResponses(StudentT(), y * unit, given), np.zeros(0))
+    laws = [StudentT(noise=0.3 * scale, degrees=4.0) for scale in (1.0, unit)]
+    one = find_mode(Dense(K), DifferentiatedResponses(laws[0], y), np.zeros(0))
+    many = find_mode(Dense(K * unit**2), DifferentiatedResponses(laws[1], y * unit), np.zeros(0))
     assert one.converged and many.converged
     np.testing.assert_allclose(many.f / unit, one.f, rtol=0.0, atol=1e-7)
 
@@ -181,7 +180,7 @@ def test_a_mode_with_responses_far_out(engine, degrees, noise):
     y[5] += 30.0
     rough = 1.5 * np.exp(-cdist(PLACES, PLACES) / 0.8)
     root = np.linalg.cholesky(rough)
-    responses = DifferentiatedResponses(StudentT(), y, {"noise": noise, "degrees": degrees})
+    responses = DifferentiatedResponses(StudentT(noise=noise, degrees=degrees), y)
     if engine == "weights":
         found = basis_evidence(
             BasisRegression(lambda rows: root[rows], N, N, responses), np.zeros(N), np.zeros(0)
@@ -213,7 +212,7 @@ def test_sums_over_rows_are_made_once_for_responses_far_out(monkeypatch):
     features = rng.standard_normal((400, 12))
     y = features @ rng.standard_normal(12) + 0.1 * rng.standard_t(2.0, 400)
     y[::50] += 20.0
-    responses = DifferentiatedResponses(StudentT(), y, {"noise": 0.1, "degrees": 2.0})
+    responses = DifferentiatedResponses(StudentT(noise=0.1, degrees=2.0), y)
     sums, made = BasisRegression._sums, []
     monkeypatch.setattr(BasisRegression, "_sums", lambda rows, root: made.append(1) or sums(rows, root))
     regression = BasisRegression(lambda rows: features[rows], 400, 12, responses)

@@ -23,33 +23,35 @@ MIXED = 1.0 + np.arange(N) % 3
 SAME = np.full(N, 2.0)
 
 # Fields beside the default ones, with the response that they are for.
-_LOCAL = {"bandwidth": 0.8, "lam": 1.0, "noise": 0.5}
+_LOCAL = {"bandwidth": 0.8, "lam": 1.0, "likelihood": zoo.Gaussian(noise=0.5)}
 FIELDS = {
     "MaxMargin": [
-        ({"C": "learned"}, "labels"), ({"loss": "epsilon_insensitive", "C": "learned", "epsilon": 0.1}, "real"),
+        ({"likelihood": "normalised_hinge"}, "labels"),
+        ({"likelihood": zoo.EpsilonInsensitive(C="learned", epsilon=0.1)}, "real"),
     ],
     "NonparametricMaxMargin": [({"K_max": 3}, "labels")],
     "NIWLinear": [
-        ({"noise": "task"}, "real"), ({"response": "logistic"}, "labels"), ({"response": "student_t"}, "real"),
+        ({"likelihood": zoo.Gaussian(per_task=("noise",))}, "real"), ({"likelihood": "logistic"}, "labels"),
+        ({"likelihood": "student_t"}, "real"),
     ],
     "MultiTaskKernelMachine": [
-        ({"noise": 0.5}, "real"),
-        ({"loss": "logistic"}, "labels"),
-        ({"loss": "logistic", "lam": 0.5, "amplitude": 1.0}, "labels"),
-        ({"loss": "hinge", "lam": 0.5, "amplitude": 1.0}, "labels"),
-        ({"loss": "epsilon_insensitive"}, "real"),
+        ({"likelihood": zoo.Gaussian(noise=0.5)}, "real"),
+        ({"likelihood": "logistic"}, "labels"),
+        ({"likelihood": "logistic", "lam": 0.5, "amplitude": 1.0}, "labels"),
+        ({"likelihood": "hinge", "lam": 0.5, "amplitude": 1.0}, "labels"),
+        ({"likelihood": "epsilon_insensitive"}, "real"),
     ],
     "MultiLaplaceGP": [({"kernel": "linear", "mean": "linear"}, "real"), ({"ard": "pooled"}, "real")],
     "KernelLocalSmoothing": [
-        (_LOCAL, "real"), ({**_LOCAL, "degree": 1}, "real"), ({**_LOCAL, "response": "bernoulli_logit"}, "labels"),
+        (_LOCAL, "real"), ({**_LOCAL, "degree": 1}, "real"), ({**_LOCAL, "likelihood": "logistic"}, "labels"),
     ],
     "VaryingCoefficientGP": [
-        ({"response": "bernoulli_logit"}, "labels"),
-        ({"response": "student_t"}, "real"),
-        ({"response": "poisson"}, "counts"),
+        ({"likelihood": "logistic"}, "labels"),
+        ({"likelihood": "student_t"}, "real"),
+        ({"likelihood": "poisson"}, "counts"),
     ],
-    "IndependentTasks": [({"response": "logistic"}, "labels")],
-    "PooledTasks": [({"response": "logistic"}, "labels")],
+    "IndependentTasks": [({"likelihood": "logistic"}, "labels")],
+    "PooledTasks": [({"likelihood": "logistic"}, "labels")],
 }  # fmt: skip
 # Those whose numbers are chosen by folds of rows are compared with these numbers given.
 _CHOSEN = ("KernelLocalSmoothing",)
@@ -132,9 +134,12 @@ ENGINES = [
 ]
 
 
+CHANCE = ("hinge", "epsilon_insensitive", "student_t", "logistic", "negative_binomial")
+
+
 def _is_chance(name, fields, method):
     """Whether chains of an augmented likelihood, whose draws of auxiliary variables differ by row, are compared."""
-    return method.name == "gibbs" and fields.get("loss") in ("hinge", "epsilon_insensitive")
+    return method.name == "gibbs" and fields.get("likelihood", "gaussian") in CHANCE
 
 
 @pytest.mark.parametrize(("name", "fields", "kind", "method"), ENGINES)
@@ -143,13 +148,15 @@ def test_an_engine_gives_what_it_gives_of_repeated_rows(name, fields, kind, meth
     # a largest evidence stop a little apart, by their tolerance. Rows that repeat exactly take the noise of a smooth
     # function to zero, where searches end anywhere: it is held.
     if name in _SMOOTH and kind == "real":
-        fields = {"noise": 0.4, **({"degrees": 5.0} if "response" in fields else {}), **fields}
+        word = fields.get("likelihood", "gaussian")
+        given = {"gaussian": zoo.Gaussian(noise=0.4), "student_t": zoo.StudentT(noise=0.4, degrees=5.0)}
+        fields = {**fields, "likelihood": given.get(word, word)}
     factory = _factory(name, fields)
     if _is_chance(name, fields, method) or (
-        method.name == "hsgp" and fields.get("response", "normal") != "normal"
+        method.name == "hsgp" and fields.get("likelihood", "gaussian") != "gaussian"
     ):
         pytest.skip("draws depend on the number of rows: the density is compared above")
-    if method.name == "map" and fields.get("loss") in ("hinge", "epsilon_insensitive"):
+    if method.name == "map" and fields.get("likelihood") in ("hinge", "epsilon_insensitive"):
         pytest.importorskip("sklearn")
     fits = [
         factory.fit(data, method=method.name, draws=15, tune=5, chains=1, random_seed=3, progress=False)
@@ -174,14 +181,14 @@ def test_the_learned_C_of_weighted_rows_has_its_conditional_by_quadrature():
     # The conditional of the slice sampler against the density of the model: log p(y | f, C) times the weight.
     rng = np.random.default_rng(0)
     loss, h = rng.exponential(size=9), MIXED[:9]
-    parameters = np.array([1.0, 0.2])
+    law = zoo.likelihoods.LogNormal(0.0, 1.0).numbers()
 
     def expected(s):
         C = np.exp(s)
         return float(h @ (-2.0 * C * loss - np.log(2.0 * 0.2 + 1.0 / C)) - 0.5 * s * s)
 
     at = np.linspace(-2.0, 2.0, 7)
-    ours = np.array([_log_posterior_of_log_C(s, h @ loss, h.sum(), parameters) for s in at])
+    ours = np.array([_log_posterior_of_log_C(s, h @ loss, h.sum(), 0.2, law) for s in at])
     theirs = np.array([expected(s) for s in at])
     np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], rtol=1e-12)
 
@@ -189,7 +196,7 @@ def test_the_learned_C_of_weighted_rows_has_its_conditional_by_quadrature():
 def test_the_learned_C_of_weighted_rows_is_that_of_repeated_rows():
     # Null: one posterior. Each chain has 500 draws after thinning; the two means differ by more than four of their
     # standard errors once in 16,000 seeds, and a normaliser that counts once halves C, twenty of them away.
-    factory = zoo.MaxMargin(loss="epsilon_insensitive", C="learned", epsilon=0.1)
+    factory = zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C="learned", epsilon=0.1))
     means, errors = [], []
     for data in _pair("real", SAME):
         fit = factory.fit(data, draws=500, tune=300, chains=2, random_seed=1, progress=False, thin=4)
@@ -214,14 +221,14 @@ def test_no_method_leaves_weights_out(name, fields, kind):
 
 def test_a_hook_that_leaves_weights_out_is_refused():
     class Own(zoo.PooledTasks):
-        def likelihood(self, data, f):
+        def observe(self, data, f):
             import pymc as pm
 
             return pm.Normal("y", f, pm.modelcontext(None)["noise"], observed=data.y, dims="obs")
 
     weighted, repeated = _pair("real", SAME)
     Own().build(repeated)
-    with pytest.raises(ValueError, match="weight is given, but the hook `likelihood` of Own does not use"):
+    with pytest.raises(ValueError, match="weight is given, but the hook `observe` of Own does not use"):
         Own().build(weighted)
 
 
@@ -263,7 +270,8 @@ def _new_task(weight):
 
 
 @pytest.mark.parametrize("factory", [
-    zoo.NIWLinear(), zoo.NIWLinear(noise="task"), zoo.NIWGaussianProcess(), zoo.MultiLaplaceGP(),
+    zoo.NIWLinear(), zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))), zoo.NIWGaussianProcess(),
+    zoo.MultiLaplaceGP(),
 ], ids=repr)  # fmt: skip
 @pytest.mark.filterwarnings("ignore:task_data has inputs")
 @pytest.mark.filterwarnings("ignore:.*Some Pareto.*")
@@ -279,7 +287,7 @@ def test_condition_takes_weights(factory):
 
 
 def test_added_tasks_and_rows_keep_their_weights():
-    factory = zoo.MultiTaskKernelMachine(noise=0.5, amplitude=1.0, lam=0.5)
+    factory = zoo.MultiTaskKernelMachine(likelihood=zoo.Gaussian(noise=0.5), amplitude=1.0, lam=0.5)
     fit = factory.fit(
         _pair("real", SAME)[1], method="exact", draws=5, chains=1, random_seed=0, progress=False
     )
@@ -338,7 +346,7 @@ def test_intervals_of_a_conditioned_task_cover_as_those_of_a_refit(method):
     data = zoo.MultiTaskData.from_arrays(X, y, task)
     new = rng.standard_normal((420, 2))
     labels = new @ w[8] + 1.0 * rng.standard_normal(420)
-    factory = zoo.NIWLinear(noise="task")
+    factory = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)))
     fit = factory.fit(data, method=method, draws=200, tune=200, chains=1, random_seed=0, progress=False)
     later = fit.condition(zoo.MultiTaskData.from_arrays(new[:20], labels[:20], ["new"] * 20), random_seed=0)
     table = later.predict(new[20:], task="new", ci_prob=0.9, random_seed=0)
@@ -349,7 +357,7 @@ def test_intervals_of_a_conditioned_task_cover_as_those_of_a_refit(method):
 
 
 def test_em_without_a_prior_keeps_the_noise_of_few_rows_above_that_of_the_fit():
-    fit = zoo.NIWLinear(noise="task", noise_prior=None).fit(
+    fit = zoo.NIWLinear(likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat(), per_task=("noise",))).fit(
         _pair("real", SAME)[1], method="em", progress=False
     )
     one = zoo.MultiTaskData.from_arrays([[0.1, 0.2]], [0.0], ["new"], t=[0.0])

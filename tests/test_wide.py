@@ -10,6 +10,7 @@ from zoo.inference.matrix_normal import MatrixNormalKernel
 from zoo.inference.matrix_normal_span import SpanKernel
 from zoo.inference.task_weights import Loadings, WeightConditional, weight_sums
 from zoo.inference.wide_weights import DualConditional, DualRows, SpanConditional, row_span
+from zoo.likelihoods import Gaussian
 from zoo.models.kernel_sides import DualSpace, SpanSpace, space_of
 from zoo.models.kernel_spaces import WeightSpace
 
@@ -164,7 +165,7 @@ def test_a_wide_fit_predicts_as_the_weights_do(shared, rng, monkeypatch):
             X=data.X, y=data.y, task=data.task, weight=rng.gamma(2.0, size=6)
         )
     new = {"X": rng.standard_normal((4, D)), "task": [data.task_names[i] for i in (0, 1, 2, 0)]}
-    machine = Machine(lam=0.3, amplitude=1.2, noise=0.5)
+    machine = Machine(lam=0.3, amplitude=1.2, likelihood=Gaussian(noise=0.5))
     wide = machine.fit(data, method="exact", draws=50, chains=1, random_seed=1, progress=False)
     assert wide.posterior["coefficients"].shape == (1, 50, D, T)
     monkeypatch.setattr("zoo.models.kernel_sides._cheapest_side", lambda space: space)
@@ -225,8 +226,7 @@ def test_max_margin_in_the_span_has_the_posterior_of_all_features(feature_cov, r
     root = rng.standard_normal((D, D))
     model = zoo.MaxMargin(
         feature_cov=feature_cov if feature_cov == "identity" else root @ root.T + np.eye(D),
-        loss="epsilon_insensitive",
-        C=2.0,
+        likelihood=zoo.EpsilonInsensitive(C=2.0),
     )
     data = zoo.MultiTaskData.from_arrays(X=rng.standard_normal((n, D)), y=[1.5, -1.0, 2.0], task=[0, 0, 1])
     span = model.gibbs_kernel(data, data.y)
@@ -325,11 +325,11 @@ def test_the_mode_of_too_many_features_is_refused():
         (zoo.MaxMargin(feature_cov="identity"), "gibbs"),
         (Machine(), "exact"),
         (Machine(), "gibbs"),
-        (Machine(loss="hinge"), "gibbs"),
-        (Machine(loss="hinge", lam=0.5, amplitude=1.0), "map"),
-        (Machine(loss="logistic"), "laplace"),
-        (Machine(loss="logistic", lam=0.5, amplitude=1.0), "map"),
-        (zoo.PooledTasks(response="logistic"), "laplace"),
+        (Machine(likelihood="hinge"), "gibbs"),
+        (Machine(likelihood="hinge", lam=0.5, amplitude=1.0), "map"),
+        (Machine(likelihood="logistic"), "laplace"),
+        (Machine(likelihood="logistic", lam=0.5, amplitude=1.0), "map"),
+        (zoo.PooledTasks(likelihood="logistic"), "laplace"),
         (zoo.IndependentTasks(), "exact"),
         (zoo.VaryingCoefficientGP(), "exact"),
     ],

@@ -193,7 +193,9 @@ class TestLearners:
         machine = learner.fit(problem, iterations=4, noise_floor=0.2)
         level = np.nanmean(problem.labels, axis=0) if bias else np.zeros(4)
         data = zoo.MultiTaskData.from_multilabel(problem.X[problem.train], problem.labels - level)
-        factory = zoo.NIWGaussianProcess(base_kernel="linear", pi=1e6, tau=1.0, noise_prior=None)
+        factory = zoo.NIWGaussianProcess(
+            base_kernel="linear", pi=1e6, tau=1.0, likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat())
+        )
         fit = factory.fit(data, "em", max_iter=5, accelerate=False, noise_floor=0.2, progress=False)
         rows = np.arange(0, 160, 11)
         for t in (0, 3):

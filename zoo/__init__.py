@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from zoo.data import MultiTaskData
     from zoo.factory import ModelFactory
     from zoo.fit import Fit
+    from zoo.likelihoods import (
+        EpsilonInsensitive,
+        Gaussian,
+        Hinge,
+        Likelihood,
+        Logistic,
+        NegativeBinomial,
+        NormalisedHinge,
+        Poisson,
+        StudentT,
+    )
     from zoo.models.baselines import IndependentTasks, PooledTasks
     from zoo.models.local_smoothing import KernelLocalSmoothing
     from zoo.models.max_margin import MaxMargin
@@ -30,9 +41,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceWarning",
+    "EpsilonInsensitive",
     "Fit",
+    "Gaussian",
+    "Hinge",
     "IndependentTasks",
     "KernelLocalSmoothing",
+    "Likelihood",
+    "Logistic",
     "MaxMargin",
     "ModelFactory",
     "MultiLaplaceGP",
@@ -40,11 +56,15 @@ __all__ = [
     "MultiTaskKernelMachine",
     "NIWGaussianProcess",
     "NIWLinear",
+    "NegativeBinomial",
     "NonisotropicVaryingCoefficients",
     "NonparametricMaxMargin",
+    "NormalisedHinge",
+    "Poisson",
     "PooledGP",
     "PooledTasks",
     "Selection",
+    "StudentT",
     "VaryingCoefficientGP",
     "VaryingComponent",
     "datasets",
@@ -63,9 +83,14 @@ __all__ = [
 # Where each public name lives. Imported at first use, so that the command line answers before PyMC is loaded.
 _HOMES = {
     "ConvergenceWarning": "zoo.warning_types",
+    "EpsilonInsensitive": "zoo.likelihoods.epsilon_insensitive",
     "Fit": "zoo.fit",
+    "Gaussian": "zoo.likelihoods.gaussian",
+    "Hinge": "zoo.likelihoods.hinge",
     "IndependentTasks": "zoo.models.baselines",
     "KernelLocalSmoothing": "zoo.models.local_smoothing",
+    "Likelihood": "zoo.likelihoods.base",
+    "Logistic": "zoo.likelihoods.logistic",
     "MaxMargin": "zoo.models.max_margin",
     "ModelFactory": "zoo.factory",
     "MultiLaplaceGP": "zoo.models.multi_laplace",
@@ -73,11 +98,15 @@ _HOMES = {
     "MultiTaskKernelMachine": "zoo.models.multitask_kernel",
     "NIWGaussianProcess": "zoo.models.niw_gp",
     "NIWLinear": "zoo.models.niw",
+    "NegativeBinomial": "zoo.likelihoods.negative_binomial",
     "NonisotropicVaryingCoefficients": "zoo.models.varying_baselines",
     "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
+    "NormalisedHinge": "zoo.likelihoods.hinge",
+    "Poisson": "zoo.likelihoods.poisson",
     "PooledGP": "zoo.models.varying_baselines",
     "PooledTasks": "zoo.models.baselines",
     "Selection": "zoo.selection",
+    "StudentT": "zoo.likelihoods.student_t",
     "VaryingCoefficientGP": "zoo.models.varying_coefficient",
     "VaryingComponent": "zoo.models.varying_component",
     "list_models": "zoo.registry",

@@ -119,7 +119,9 @@ def fit(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="A field of the model; repeatable."),
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="A field of the model, also likelihood.C=0.3; repeatable."
+        ),
     ] = None,
     method: Annotated[str | None, typer.Option(help="Inference method. Default: the model's best.")] = None,
     draws: Draws = 1000,
@@ -326,6 +328,7 @@ def _factory(model: str, settings: Sequence[str]) -> ModelFactory:
     """The model with the fields of ``--set``."""
     import json
 
+    from zoo.fields import changed
     from zoo.registry import get_factory
 
     cls = get_factory(model)
@@ -339,7 +342,7 @@ def _factory(model: str, settings: Sequence[str]) -> ModelFactory:
         except json.JSONDecodeError:
             values[name] = text
     with _settings_of_the_right_kind(model):
-        return cls.from_spec({"factory": model, "fields": values})
+        return changed(cls(), values)
 
 
 @contextmanager
@@ -362,8 +365,7 @@ def _has_a_scale(factory: ModelFactory) -> bool:
     """Whether y may be scaled: it is no label, and its mean is f itself, not a function of it as that of counts."""
     from zoo.likelihoods.base import Likelihood
 
-    observation = factory.observation
-    return not observation.labels and type(observation).mean is Likelihood.mean
+    return factory.likelihood.responses == "real" and type(factory.likelihood).mean is Likelihood.mean
 
 
 def _split(names: str | None) -> list[str] | None:

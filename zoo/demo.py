@@ -110,7 +110,7 @@ def run_demo(
         chosen = choose_data()
         console.print(f"Data: {chosen.statement}", markup=False, soft_wrap=True)
         train = chosen.train.standardize()
-        model = zoo.MaxMargin(loss="epsilon_insensitive")
+        model = zoo.MaxMargin(likelihood="epsilon_insensitive")
         console.print(f"Model: {model!r}", markup=False, soft_wrap=True)
         print_frame(console, model.requirements(train), "What the model holds")
         console.print(

@@ -22,11 +22,15 @@ from zoo.completeness import mark_if_interrupted
 from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.fit_model import FactoryModel
+from zoo.inference.augmentation import Augmentation
 from zoo.inference.chains import seed_sequence
 from zoo.inference.checkpoint import Checkpoint, open_checkpoint
 from zoo.inference.compiled import ensure_compile_folder
 from zoo.inference.nuts import sample_nuts
-from zoo.likelihoods.base import Likelihood, label_values
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.coding import label_values
+from zoo.likelihoods.laws import Gamma, Law, LogNormal
+from zoo.likelihoods.resolve import resolve
 from zoo.manifest import describe_run
 from zoo.memory import require_memory, sizes_of_variables
 from zoo.model_data import ModelData
@@ -98,10 +102,8 @@ class ModelFactory:
         auxiliary: they are sampled but left out of the posterior.
     ``latent(data, priors)``
         The function value ``f`` of every row, (N,).
-    ``likelihood(data, f)``
-        Adds the observed variable ``"y"``.
-    ``observation``
-        Property with the :class:`~zoo.likelihoods.base.Likelihood` that checks y and predicts.
+    ``observe(data, f)``
+        Adds the observed variable ``"y"``; here by the likelihood.
     ``new_task(posterior, names, rng)``
         Posterior draws for tasks that were not in the data.
     ``prepare(data, train, known)``
@@ -112,9 +114,27 @@ class ModelFactory:
         The method that ``fit`` takes if none is named.
 
     ``data`` in the hooks is a :class:`~zoo.model_data.ModelData`: the rows as PyMC data, so that the same hook
-    serves new rows. A subclass that overrides ``priors``, ``latent``, ``likelihood`` or ``observation`` keeps
-    ``method="nuts"``; a specialised engine is offered only where the hooks are those it was derived from.
+    serves new rows. A subclass that overrides ``priors``, ``latent`` or ``observe`` keeps ``method="nuts"``; a
+    specialised engine is offered only where the hooks are those it was derived from. A subclass with a
+    ``__post_init__`` of its own calls that of its parent, which turns words into likelihoods.
+
+    Parameters
+    ----------
+    likelihood : str or Likelihood
+        Law of the response given f: a word, or an object of :mod:`zoo.likelihoods`. It owns its parameters; where one
+        is ``"learned"``, its prior is that of ``likelihood_laws``.
     """
+
+    likelihood: Any = "gaussian"
+
+    likelihood_laws: ClassVar[dict[str, Law]] = {
+        "noise": LogNormal(0.0, 1.0),
+        # Juarez & Steel (2010): little mass at Cauchy tails, much between heavy and normal ones.
+        "degrees": Gamma(2.0, 0.1),
+        "dispersion": LogNormal(0.7, 1.0),
+        "C": LogNormal(0.0, 1.0),
+    }
+    """Priors of the likelihood's learned parameters, where the user gives none."""
 
     paper: ClassVar[str] = ""
     """Key of the paper the model comes from."""
@@ -157,8 +177,19 @@ class ModelFactory:
     prior_order: ClassVar[tuple[str, ...]] = ()
     """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
 
-    hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "likelihood", "observation")
+    hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "observe")
     """Hooks that a specialised engine is derived from: a subclass that overrides one keeps NUTS alone."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if inspect.isfunction(own := vars(cls).get("likelihood")) or isinstance(own, property):
+            raise TypeError(
+                f"{cls.__name__} defines `likelihood`, which is a field: a word or a likelihood. The hook that adds "
+                "the observed variable is called `observe(data, f)`."
+            )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "likelihood", resolve(self.likelihood))
 
     # ---------------------------------------------------------------- hooks
 
@@ -173,7 +204,7 @@ class ModelFactory:
 
         if self.needs_t or not getattr(type(self).prepare, "leaves_t", False):
             return True
-        words = (("priors latent likelihood", {"source", "t"}), ("conditional_moments", {"t"}))
+        words = (("priors latent observe", {"source", "t"}), ("conditional_moments", {"t"}))
         reads = {hook: read for hooks, read in words for hook in hooks.split()}
         for hook, read in reads.items():
             code = getattr(getattr(type(self), hook), "__code__", None)
@@ -201,32 +232,52 @@ class ModelFactory:
         """Function value of every row, here linear in the features with ``priors["coefficients"]``."""
         return data.linear(priors["coefficients"])
 
-    def likelihood(self, data: ModelData, f: Any) -> Any:
+    def observe(self, data: ModelData, f: Any) -> Any:
         """Add the observed variable ``"y"``."""
-        parameters = {name: data.per_row(value) for name, value in self.observed_parameters().items()}
+        parameters = {name: data.per_row(value) for name, value in self.add_parameters(data).items()}
         if data.weight is not None:
             parameters["weight"] = data.weight
-        return self.observation.term(f, data.y, **parameters)
+        return self.likelihood.term(f, data.y, **parameters)
 
-    def observed_parameters(self) -> dict[str, Any]:
-        """Variables of the model on the context stack that ``observation`` needs, by name; raises where one lacks."""
-        model, observation = pm.modelcontext(None), self.observation
-        for name in observation.parameters:
+    # Its y has the mean and the class probabilities that the likelihood says: a hook of the user's need not.
+    observe.matches_likelihood = True  # type: ignore[attr-defined]
+
+    def add_parameters(self, data: ModelData) -> dict[str, Any]:
+        """The learned parameters of the likelihood, by name; those that the model has not yet are added to it.
+
+        A hook ``priors`` calls it where the variables shall stand; otherwise ``observe`` adds them last.
+        """
+        model = pm.modelcontext(None)
+        for name in self.likelihood.learned:
             if name not in model.named_vars:
-                raise ValueError(
-                    f"the hook `observation` of {type(self).__name__} gives {type(observation).__name__} responses, "
-                    f"which need a variable {name!r}, and the model has none. Add it in the hook `priors`, or give "
-                    "the likelihood a number in its place."
-                )
-        return {name: model[name] for name in observation.parameters}
+                self.law_of(name).variable(name, self.parameter_dims(name))
+        return {name: model[name] for name in self.likelihood.learned}
 
-    # Its y has mean f, and the class probabilities of `observation`: a hook of the user's need not.
-    likelihood.matches_observation = True  # type: ignore[attr-defined]
+    def law_of(self, name: str) -> Law:
+        """Prior of a learned parameter of the likelihood: its own, or that of ``likelihood_laws``."""
+        given = getattr(self.likelihood, name)
+        if isinstance(given, Law):
+            return given
+        if name not in self.likelihood_laws:
+            raise ValueError(
+                f"{type(self).__name__} has no prior for {name!r} of {type(self.likelihood).__name__}. Give one in its "
+                "place, for instance zoo.likelihoods.LogNormal(0, 1), or a number."
+            )
+        return self.likelihood_laws[name]
 
-    @property
-    def observation(self) -> Likelihood:
-        """The likelihood object: checks y, predicts."""
-        raise NotImplementedError(f"{type(self).__name__} must override the property `observation`.")
+    def augmentation(self, data: MultiTaskData) -> Augmentation:
+        """What makes the likelihood Gaussian given auxiliary variables, with the priors of this factory."""
+        laws = {name: self.law_of(name) for name in self.likelihood.learned}
+        found = self.likelihood.augmentation(laws, data.n_tasks)
+        if found is None:
+            raise UnsupportedMethodError(
+                f"{type(self.likelihood).__name__} has no augmentation that makes it Gaussian. Use method='nuts'."
+            )
+        return found
+
+    def parameter_dims(self, name: str) -> tuple[str, ...]:
+        """Dims of a learned parameter of the likelihood."""
+        return ("task",) if name in self.likelihood.per_task else ()
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Log prior density of a variable that the model makes of auxiliary ones, as a PyTensor graph.
@@ -373,7 +424,7 @@ class ModelFactory:
         self._require_fields()
         self._require_data(data)
         data.require_rows_in_every_task(only_warn=self.allows_empty_tasks)
-        if data.weight is not None and not self.observation.weights:
+        if data.weight is not None and not self.likelihood.weights:
             raise ValueError(
                 f"weight is given, but the likelihood of {type(self).__name__} knows no weights of rows. "
                 "Make the data without weight."
@@ -384,7 +435,7 @@ class ModelFactory:
                 "Make the data from X.toarray(), or use a model of kernels (NIWGaussianProcess)."
             )
         data.require_workable_scale()
-        return self.observation.encode(data)
+        return self.likelihood.encode(data)
 
     def validate_quietly(self, data: MultiTaskData) -> np.ndarray:
         """Coded y of data that were fitted already: what is worth a warning was said then."""
@@ -429,6 +480,11 @@ class ModelFactory:
 
     def _require_fields(self) -> None:
         """Raise where a subclass annotates a field but is no dataclass: the field would be ignored."""
+        if not isinstance(self.likelihood, Likelihood):
+            raise TypeError(
+                f"the `__post_init__` of {type(self).__name__} does not call that of its parent, and the likelihood is "
+                f"still {self.likelihood!r}. Begin it with super().__post_init__()."
+            )
         known = {f.name for f in fields(self)}
         for cls in type(self).__mro__:
             for name, kind in inspect.get_annotations(cls).items():
@@ -455,10 +511,10 @@ class ModelFactory:
                     f"the hook `priors` of {type(self).__name__} must return a dict of variables."
                 )
             f = self.latent(view, priors)
-            self.likelihood(view, f)
+            self.observe(view, f)
         if "y" not in model.named_vars:
             raise ValueError(
-                f"the hook `likelihood` of {type(self).__name__} added no variable 'y'. "
+                f"the hook `observe` of {type(self).__name__} added no variable 'y'. "
                 'Name the observed variable "y".'
             )
         self._require_weights_used(model, view)
@@ -466,11 +522,11 @@ class ModelFactory:
 
     def _require_weights_used(self, model: pm.Model, view: ModelData) -> None:
         """Raise where the data have weights and a hook of the user's leaves them out of the likelihood."""
-        if view.weight is None or getattr(type(self).likelihood, "takes_weights", False):
+        if view.weight is None or getattr(type(self).observe, "takes_weights", False):
             return
         if view.weight not in set(ancestors([model["y"], *model.potentials])):
             raise ValueError(
-                f"weight is given, but the hook `likelihood` of {type(self).__name__} does not use data.weight. "
+                f"weight is given, but the hook `observe` of {type(self).__name__} does not use data.weight. "
                 "Multiply the log density of each row by it, or make the data without weight."
             )
 
@@ -655,7 +711,7 @@ class ModelFactory:
                 UserWarning,
                 stacklevel=2,
             )
-        if progress and self.observation.labels:
+        if progress and self.likelihood.labels:
             negative, positive = label_values(data.y)
             if negative == 0.0:
                 print(f"labels {negative:g}/{positive:g} read as -1/+1")
@@ -693,7 +749,7 @@ class ModelFactory:
         """What to say of the data before sampling, of a model with a coefficient for each task and feature."""
         from zoo.diagnostics.data_look import look_at_data
 
-        said = look_at_data(data, y if self.observation.labels else None)
+        said = look_at_data(data, y if self.likelihood.labels else None)
         if not said:
             return ""
         dims = self.variable_dims(data, y).get("coefficients", ())
@@ -763,9 +819,10 @@ class ModelFactory:
 
     def to_spec(self) -> dict[str, Any]:
         """The description as JSON-ready data: class name and fields."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             "factory": type(self).__name__,
-            "fields": {f.name: getattr(self, f.name) for f in fields(self)},
+            "fields": {**values, "likelihood": self.likelihood.to_spec()},
         }
 
     @classmethod

@@ -255,7 +255,7 @@ class Fit:
             rows, posterior, rng = self._prepare(X, task, t, new_task, random_seed)
             f, y = self._draws(rows, posterior, rng)
             require_finite({"f": f, "y": y})
-        if self.factory.observation.labels:
+        if self.factory.likelihood.labels:
             y = self._user_labels(y)
         chains, draws = next(iter(posterior.values())).shape[:2]
         shape = (chains, draws, rows.n_rows)
@@ -321,7 +321,7 @@ class Fit:
         from zoo.predictive import predictive_draws
 
         f, y = predictive_draws(self.factory, rows, posterior, rng)
-        if restore and self.data.transform is not None and not self.factory.observation.labels:
+        if restore and self.data.transform is not None and not self.factory.likelihood.labels:
             f, y = self.data.transform.restore_y(f), self.data.transform.restore_y(y)
         return f, y
 
@@ -336,11 +336,9 @@ class Fit:
 
         chains, draws = next(iter(posterior.values())).shape[:2]
         f = moments[0] + moments[1] * rng.standard_normal((chains * draws, len(moments[0])))
-        observation = self.factory.observation
-        y = responses_given(
-            observation, f, {name: posterior[name][0, 0] for name in observation.parameters}, rng
-        )
-        if self.data.transform is not None and not observation.labels:
+        likelihood = self.factory.likelihood
+        y = responses_given(likelihood, f, {name: posterior[name][0, 0] for name in likelihood.learned}, rng)
+        if self.data.transform is not None and not likelihood.labels:
             f, y = self.data.transform.restore_y(f), self.data.transform.restore_y(y)
         return f, y
 
@@ -350,7 +348,7 @@ class Fit:
         """Probability of the positive class at each draw and row, (S, n)."""
         if self._likelihood_overridden():
             return y == 1.0
-        return self.factory.observation.probability(f, **self._parameters(rows, posterior, len(f)))
+        return self.factory.likelihood.probability(f, **self._parameters(rows, posterior, len(f)))
 
     def _mean(
         self, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
@@ -358,29 +356,29 @@ class Fit:
         """Mean of a real response at each row, (n,), from draws (S, n) on the user's scale."""
         if self._likelihood_overridden():
             return y.mean(axis=0)
-        observation = self.factory.observation
+        likelihood = self.factory.likelihood
         # Where y has mean f, nothing else is looked at. Otherwise y is on its own scale, as counts are.
-        if type(observation).mean is Likelihood.mean:
+        if type(likelihood).mean is Likelihood.mean:
             return f.mean(axis=0)
-        return observation.mean(f, **self._parameters(rows, posterior, len(f))).mean(axis=0)
+        return likelihood.mean(f, **self._parameters(rows, posterior, len(f))).mean(axis=0)
 
     def _parameters(
         self, rows: MultiTaskData, posterior: dict[str, np.ndarray], n_draws: int
     ) -> dict[str, np.ndarray]:
         """Draws of the likelihood's parameters, (S, n), or (S, 1) where all rows have the same."""
         parameters = {}
-        for name in self.factory.observation.parameters:
+        for name in self.factory.likelihood.learned:
             if name in posterior:  # a field of the model that is a number does not stand there
                 draws = posterior[name].reshape(n_draws, -1)
                 parameters[name] = draws if draws.shape[1] == 1 else draws[:, rows.task]
         return parameters
 
     def _likelihood_overridden(self) -> bool:
-        # A user's own likelihood term need not have mean f, or the class probability of `observation`.
-        return not getattr(type(self.factory).likelihood, "matches_observation", False)
+        # A user's own likelihood term need not have mean f, or the class probability of `likelihood`.
+        return not getattr(type(self.factory).observe, "matches_likelihood", False)
 
     def _user_labels(self, sign: np.ndarray) -> np.ndarray:
-        from zoo.likelihoods.base import label_values
+        from zoo.likelihoods.coding import label_values
 
         negative, positive = label_values(self.data.y)
         return np.where(sign > 0.0, positive, negative)

@@ -189,7 +189,7 @@ def joint_draws(
 
 
 def responses_given(
-    observation: Likelihood, f: np.ndarray, parameters: dict[str, np.ndarray], rng: np.random.Generator
+    likelihood: Likelihood, f: np.ndarray, parameters: dict[str, np.ndarray], rng: np.random.Generator
 ) -> np.ndarray:
     """A response for every draw of f (S, n), by the likelihood's own law with these parameters."""
     flat, y = f.ravel(), np.empty(f.size)
@@ -197,7 +197,7 @@ def responses_given(
         block = slice(start, start + _VALUES_PER_BLOCK)
         size = len(flat[block])
         with pm.Model(coords={"obs": np.arange(size)}, model=None):
-            term = observation.term(pt.constant(flat[block]), np.ones(size), **parameters)
+            term = likelihood.term(pt.constant(flat[block]), np.ones(size), **parameters)
         draw = pm.pytensorf.compile(
             [], term, mode=Mode("py", "fast_compile"), random_seed=int(rng.integers(2**31))
         )

@@ -176,8 +176,8 @@ def function_law(fit: Fit, rows: MultiTaskData, rng: np.random.Generator) -> Nor
 
 
 def has_normal_noise(fit: Fit) -> bool:
-    """Whether y is normal around f by the factory's observation, and no hook says otherwise."""
-    kind = type(fit.factory.observation)
+    """Whether y is normal around f by the factory's likelihood, and no hook says otherwise."""
+    kind = type(fit.factory.likelihood)
     # A subclass with a density of its own need not be normal because what it inherits is.
     own = kind.normal_sd is not Likelihood.normal_sd and issubclass(
         _owner(kind, "normal_sd"), _owner(kind, "term")
@@ -188,7 +188,7 @@ def has_normal_noise(fit: Fit) -> bool:
 def _noise(fit: Fit, rows: MultiTaskData, posterior: dict[str, np.ndarray]) -> np.ndarray:
     """Standard deviation of y around f on the model's scale, (S or 1, n or 1)."""
     parameters = fit._parameters(rows, posterior, _size(posterior))
-    return np.atleast_2d(np.asarray(fit.factory.observation.normal_sd(**parameters), dtype=np.float64))
+    return np.atleast_2d(np.asarray(fit.factory.likelihood.normal_sd(**parameters), dtype=np.float64))
 
 
 def _owner(kind: type, name: str) -> type:
@@ -288,8 +288,8 @@ def summaries(
     ci_prob: float,
 ) -> dict[str, np.ndarray]:
     """What :meth:`zoo.Fit.predict` returns of prepared rows, by name: in closed form where there is one."""
-    observation = fit.factory.observation
-    if not observation.labels:
+    likelihood = fit.factory.likelihood
+    if not likelihood.labels:
         law = response_law(fit, rows, posterior, rng, new_task)
         return _real(fit, rows, posterior, rng, new_task, ci_prob) if law is None else law.summary(ci_prob)
     law = None if new_task else function_law(fit, rows, rng)
@@ -301,7 +301,7 @@ def summaries(
         result = law.summary(ci_prob)
         parameters = _parameters_of(fit, rows, law)
         result["probability"] = expectation(
-            lambda f: observation.probability(f, **parameters), law.mean, law.sd
+            lambda f: likelihood.probability(f, **parameters), law.mean, law.sd
         ).mean(axis=0)
     result["label"] = fit._user_labels(result["mean"])
     return result
@@ -334,10 +334,10 @@ def _real(
 
 def _mean_at(fit: Fit, rows: MultiTaskData, law: NormalMixture) -> np.ndarray:
     """Mean of y where f has one normal law at each row."""
-    observation, transform = fit.factory.observation, fit.data.transform
-    if type(observation).mean is Likelihood.mean:
+    likelihood, transform = fit.factory.likelihood, fit.data.transform
+    if type(likelihood).mean is Likelihood.mean:
         mean = law.mean[0]
     else:
         parameters = _parameters_of(fit, rows, law)
-        mean = expectation(lambda f: observation.mean(f, **parameters), law.mean, law.sd)[0]
+        mean = expectation(lambda f: likelihood.mean(f, **parameters), law.mean, law.sd)[0]
     return mean if transform is None else np.asarray(transform.restore_y(mean))

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from zoo.completeness import shortfall
 from zoo.data import MultiTaskData
 from zoo.diagnostics import compare
 from zoo.factory import ModelFactory
+from zoo.fields import changed, field_value
 from zoo.fit import Fit
 from zoo.seeds import sequence
 from zoo.warning_types import collected, warn_of_convergence
@@ -118,8 +119,8 @@ def select(
     data : MultiTaskData
         Standardized or not: the folds are made of it as it is.
     grid : dict of str to list, or list of dict
-        Values to try for each field; all combinations, the first field varying slowest. A list holds the grid
-        points themselves.
+        Values to try for each field; all combinations, the first field varying slowest. Fields of the likelihood have a
+        dot, as ``"likelihood.C"``. A list holds the grid points themselves.
     cv : int or list of (train, held_out) pairs
         Number of folds of :meth:`zoo.MultiTaskData.folds`, which is given ``random_seed``; or the folds.
     score : str or callable, optional
@@ -152,7 +153,7 @@ def select(
 
     Examples
     --------
-    >>> found = zoo.select(zoo.MaxMargin(), train, {"C": [0.1, 1.0, 10.0]})  # doctest: +SKIP
+    >>> found = zoo.select(zoo.MaxMargin(), train, {"likelihood.C": [0.1, 1.0, 10.0]})  # doctest: +SKIP
     >>> fit = found.best.fit(train)  # doctest: +SKIP
     """
     if not isinstance(factory, ModelFactory):
@@ -166,7 +167,7 @@ def select(
         **method_options,
     }
     changes = _grid_points(factory, grid)
-    points = [replace(factory, **change) for change in changes]
+    points = [changed(factory, change, "grid: ") for change in changes]
     score = _readable_score(points, score)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fits warn again
@@ -193,7 +194,7 @@ def select(
         raise ValueError(f"score {name!r} is NaN at every grid point. Choose another score, or larger folds.")
     lower = isinstance(score, str) and score in _LOWER_IS_BETTER
     best = int(np.nanargmin(mean) if lower else np.nanargmax(mean))  # the first of equals
-    values = {field: [getattr(point, field) for point in points] for field in named}
+    values = {field: [field_value(point, field) for point in points] for field in named}
     left = pd.DataFrame(values, index=by_fold.index)
     summary = pd.DataFrame({"mean": mean, "sd": sd, "se": sd / np.sqrt(len(folds))})
     details = None
@@ -235,10 +236,6 @@ def _grid_points(factory: ModelFactory, grid: Any) -> list[dict[str, Any]]:
         raise ValueError(f"grid is {grid!r}. Give a dict of field to values, or a list of dicts.")
     if not points:
         raise ValueError("grid is empty. Name at least one field and its values.")
-    known = [field.name for field in fields(factory) if field.init]
-    for point in points:
-        for field in point:
-            one_of(field, known, f"grid: field of {type(factory).__name__}")
     # A numpy scalar would neither print nor be saved as the number that it is.
     return [
         {field: value.item() if isinstance(value, np.generic) else value for field, value in point.items()}
@@ -247,7 +244,7 @@ def _grid_points(factory: ModelFactory, grid: Any) -> list[dict[str, Any]]:
 
 
 def _readable_score(points: list[ModelFactory], score: Score | None) -> Score:
-    kinds = {point.observation.labels for point in points}
+    kinds = {point.likelihood.labels for point in points}
     if len(kinds) > 1:
         raise ValueError(
             "grid mixes models of labels and of real responses. Select among one kind at a time."

@@ -21,10 +21,11 @@ from zoo.untrusted import require_plain_file, require_seal, seal
 if TYPE_CHECKING:
     from zoo.factory import ModelFactory
     from zoo.fit import Fit
+    from zoo.likelihoods.base import Likelihood
 
 __all__ = ["load", "save", "to_datatree"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _DATA_INTEGER = np.int32
 _ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
 _OPTIONAL = ("zoo_conditioned", "zoo_task_name", "zoo_own_class")
@@ -157,7 +158,11 @@ def _own_class(cls: type[ModelFactory]) -> dict[str, str]:
     return {"zoo_own_class": json.dumps(f"{cls.__module__}.{cls.__qualname__}")} if namesake else {}
 
 
-def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None) -> Fit:
+def load(
+    path: str | os.PathLike[str],
+    factory: type[ModelFactory] | None = None,
+    likelihood: type[Likelihood] | None = None,
+) -> Fit:
     """Read a fit that :meth:`Fit.save` wrote. Nothing in the file is executed.
 
     Parameters
@@ -165,6 +170,8 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
     path : path
     factory : type, optional
         The class of a model of your own, which the package does not know by name.
+    likelihood : type, optional
+        The class of a likelihood of your own.
 
     Raises
     ------
@@ -218,6 +225,10 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
         raise ValueError(
             f"path {str(source)!r} holds a fit of {spec['factory']}, not of {cls.__name__}. Pass that class."
         )
+    spec["fields"] = {
+        **spec["fields"],
+        "likelihood": _likelihood(spec["fields"].get("likelihood"), likelihood, source),
+    }
     transform, conditioned, task_column, own_class = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *_OPTIONAL)
@@ -248,6 +259,27 @@ def load(path: str | os.PathLike[str], factory: type[ModelFactory] | None = None
     for name in (*_ATTRIBUTES, *_OPTIONAL):
         tree.attrs.pop(name, None)
     return Fit(factory=model, data=data, idata=tree, method=method, conditioned=conditioned)
+
+
+def _likelihood(described: Any, own: type[Likelihood] | None, source: Path) -> Any:
+    """What the field of this name becomes: a likelihood of the user's own needs its class."""
+    from zoo.likelihoods.resolve import LIKELIHOODS
+
+    word = described.get("word") if isinstance(described, dict) else None
+    if not isinstance(word, str):
+        raise ValueError(f"path {str(source)!r} has a damaged zoo_spec. Fit the model again.")
+    if own is None:
+        if word in LIKELIHOODS:
+            return described
+        raise ValueError(
+            f"path {str(source)!r} holds a fit with the likelihood {word[:40]!r}, which is unknown. "
+            "Pass your own class: zoo.load(path, likelihood=...)."
+        )
+    if own.word != word:
+        raise ValueError(
+            f"path {str(source)!r} has the likelihood {word[:40]!r}, not {own.word!r}. Pass that class."
+        )
+    return own(**{name: value for name, value in described.items() if name != "word"})
 
 
 def _digest(tree: xr.DataTree) -> str:

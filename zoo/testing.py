@@ -32,13 +32,13 @@ from zoo.kernels import (
     restore,
     with_parameters,
 )
-from zoo.likelihoods.base import Likelihood
 from zoo.storage import load
-from zoo.testing_observations import ObservationTests
+from zoo.testing_likelihood_case import LikelihoodTestCase
+from zoo.testing_likelihoods import LikelihoodTests
 from zoo.testing_weights import WeightTests
 from zoo.warning_types import collected
 
-__all__ = ["FactoryTestCase", "KernelTestCase"]
+__all__ = ["FactoryTestCase", "KernelTestCase", "LikelihoodTestCase"]
 
 # The graphs are small and run once or twice: compiling them costs more than running them slowly.
 _QUICK = Mode("py", "fast_compile")
@@ -56,7 +56,7 @@ def _quickly(by_nuts: bool) -> Iterator[dict[str, Any]]:
         yield {"nuts": _QUICK_NUTS}
 
 
-class FactoryTestCase(ObservationTests, WeightTests):
+class FactoryTestCase(LikelihoodTests, WeightTests):
     """The contract of a factory.
 
     Subclass it in a test module as ``TestMyModel`` and say what is tested:
@@ -78,15 +78,15 @@ class FactoryTestCase(ObservationTests, WeightTests):
 
     def make_data(self) -> MultiTaskData:
         """Rows that the factory accepts."""
-        labels = self.make_factory().observation.labels
+        labels = self.make_factory().likelihood.labels
         loss = "hinge" if labels else "epsilon_insensitive"
         # Small coefficients, so that every task has labels of both classes.
         cov = 0.25 * np.eye(3)
         data = simulate_matrix_normal(
             3, 2, [7, 9, 8], loss=loss, intercept=True, feature_cov=cov, task_cov=np.eye(3), random_seed=3
         )[0]
-        if type(self.make_factory().observation).mean is not Likelihood.mean:
-            data = replace(data, y=np.floor(np.abs(data.y)))  # counts
+        if self.make_factory().likelihood.responses == "counts":
+            data = replace(data, y=np.floor(np.abs(data.y)))
         if not getattr(self.make_factory(), "needs_t", False):
             return data
         return replace(data, t=np.random.default_rng(3).standard_normal((data.n_rows, 2)))
@@ -162,7 +162,7 @@ class FactoryTestCase(ObservationTests, WeightTests):
         y = tree["prior_predictive"]["y"].to_numpy()
         assert y.shape[-1] == data.n_rows
         assert np.all(np.isfinite(y))
-        if factory.observation.labels:
+        if factory.likelihood.labels:
             assert set(np.unique(y)) <= {-1.0, 1.0}
 
     def test_simulate_returns_truth(self) -> None:
@@ -235,7 +235,7 @@ class FactoryTestCase(ObservationTests, WeightTests):
         assert all(np.all(np.isfinite(predicted[name])) for name in ("mean", "sd", "lower", "upper"))
         draws = fit.predict_draws(X, task, t, random_seed=1)
         assert draws["f"].dims == ("chain", "draw", "obs")
-        if fit.factory.observation.labels:
+        if fit.factory.likelihood.labels:
             assert np.all((predicted["probability"] >= 0) & (predicted["probability"] <= 1))
             assert set(np.unique(predicted["label"])) <= set(np.unique(fit.data.y))
 
@@ -317,12 +317,12 @@ class FactoryTestCase(ObservationTests, WeightTests):
             def priors(self, data: Any) -> dict[str, Any]:
                 return super().priors(data)
 
-        class OtherLikelihood(base):  # type: ignore[misc, valid-type]
-            def likelihood(self, data: Any, f: Any) -> Any:
-                return super().likelihood(data, f)
+        class OtherTerm(base):  # type: ignore[misc, valid-type]
+            def observe(self, data: Any, f: Any) -> Any:
+                return super().observe(data, f)
 
         fields = factory.to_spec()["fields"]
-        for subclass in (Scaled, OtherPrior, OtherLikelihood):
+        for subclass in (Scaled, OtherPrior, OtherTerm):
             changed = subclass(**fields)
             assert "nuts" in changed.methods
             for method in set(factory.methods) - set(changed.methods):

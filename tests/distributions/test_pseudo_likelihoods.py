@@ -11,6 +11,7 @@ from scipy import integrate, special, stats
 
 import zoo
 from tests.distributions.numerics import assert_moments
+from tests.losses import loss_of
 from zoo.distributions import (
     EpsilonInsensitivePseudoLikelihood,
     GeneralisedInverseGaussian,
@@ -35,12 +36,12 @@ def test_pseudo_logp():
     y = np.array([1, -1, 1, 1, -1, 1])
     ours = pm.logp(HingePseudoLikelihood.dist(F, C, MARGIN), y).eval()
     np.testing.assert_allclose(ours, hinge(y, F), rtol=1e-14)
-    np.testing.assert_allclose(Hinge(C=C, margin=MARGIN).log_density(F, y), ours, rtol=1e-14)
+    np.testing.assert_allclose(Hinge(C=C, margin=MARGIN).minus_loss(F, y), ours, rtol=1e-14)
     responses = np.linspace(-2, 2, 6)
     ours = pm.logp(EpsilonInsensitivePseudoLikelihood.dist(F, C, 0.4), responses).eval()
     np.testing.assert_allclose(ours, -2 * C * np.maximum(0, np.abs(responses - F) - 0.4), rtol=1e-14)
     np.testing.assert_allclose(
-        EpsilonInsensitive(C=C, epsilon=0.4).log_density(F, responses), ours, rtol=1e-14
+        EpsilonInsensitive(C=C, epsilon=0.4).minus_loss(F, responses), ours, rtol=1e-14
     )
 
 
@@ -134,12 +135,12 @@ def test_leave_one_out_of_a_fit(loss):
     data, _ = zoo.datasets.simulate_matrix_normal(
         n_tasks=3, n_features=2, n_per_task=20, loss=loss, random_seed=1
     )
-    factory = zoo.MaxMargin(loss=loss, C=0.5, feature_nu=6.0, task_nu=6.0)
+    factory = zoo.MaxMargin(likelihood=loss_of(loss, 0.5), feature_nu=6.0, task_nu=6.0)
     fit = factory.fit(data, draws=1000, tune=300, chains=2, random_seed=2, progress=False)
     tree = fit.compute_log_likelihood()
     eta = fit.posterior["coefficients"].transpose("chain", "draw", "task", "feature").to_numpy()
     f = np.einsum("nd,abnd->abn", data.X, eta[:, :, data.task])
-    density = factory.observation.log_density(f, factory.observation.encode(data))
+    density = factory.likelihood.minus_loss(f, factory.likelihood.encode(data))
     np.testing.assert_allclose(tree["log_likelihood"]["y"].to_numpy(), density, rtol=1e-9, atol=1e-12)
     # Importance sampling without smoothing is a rougher estimate of the same number.
     estimate = zoo.diagnostics.loo(tree, pointwise=True)

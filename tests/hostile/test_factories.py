@@ -19,23 +19,22 @@ from tests.hostile.outcome import CASES, attempt, require_finite
 from zoo.breakdown import breakdown_explained
 from zoo.inference.group_moves import slice_log_scale
 from zoo.inference.kernel_gibbs import slice_step
-from zoo.likelihoods.base import Likelihood
 from zoo.registry import FACTORIES, get_factory
 
 # Small graphs that run twice: compiling them costs more than running them slowly.
 QUICK = Mode("py", "fast_compile")
 FACTORY_CASES = {name: get_factory(name)() for name in FACTORIES} | {
-    "MaxMarginRegression": zoo.MaxMargin(loss="epsilon_insensitive"),
-    "NonparametricRegression": zoo.NonparametricMaxMargin(loss="epsilon_insensitive"),
-    "IndependentTasksLogistic": zoo.IndependentTasks(response="logistic"),
-    "PooledTasksLogistic": zoo.PooledTasks(response="logistic"),
-    "KernelHinge": zoo.MultiTaskKernelMachine(loss="hinge"),
-    "KernelLogistic": zoo.MultiTaskKernelMachine(loss="logistic"),
-    "NIWLinearStudentT": zoo.NIWLinear(response="student_t", noise="task"),
-    "VaryingCoefficientLabels": zoo.VaryingCoefficientGP(response="bernoulli_logit"),
-    "VaryingCoefficientCounts": zoo.VaryingCoefficientGP(response="poisson"),
-    "VaryingCoefficientOutliers": zoo.VaryingCoefficientGP(response="student_t"),
-    "LocalLogistic": zoo.KernelLocalSmoothing(response="bernoulli_logit"),
+    "MaxMarginRegression": zoo.MaxMargin(likelihood="epsilon_insensitive"),
+    "NonparametricRegression": zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive"),
+    "IndependentTasksLogistic": zoo.IndependentTasks(likelihood="logistic"),
+    "PooledTasksLogistic": zoo.PooledTasks(likelihood="logistic"),
+    "KernelHinge": zoo.MultiTaskKernelMachine(likelihood="hinge"),
+    "KernelLogistic": zoo.MultiTaskKernelMachine(likelihood="logistic"),
+    "NIWLinearStudentT": zoo.NIWLinear(likelihood=zoo.StudentT(per_task=("noise",))),
+    "VaryingCoefficientLabels": zoo.VaryingCoefficientGP(likelihood="logistic"),
+    "VaryingCoefficientCounts": zoo.VaryingCoefficientGP(likelihood="poisson"),
+    "VaryingCoefficientOutliers": zoo.VaryingCoefficientGP(likelihood="student_t"),
+    "LocalLogistic": zoo.KernelLocalSmoothing(likelihood="logistic"),
 }
 METHODS = [
     (name, method)
@@ -63,9 +62,7 @@ SETTINGS = settings(
 
 def response_of(factory):
     """Kind of response that the factory is for."""
-    if factory.observation.labels:
-        return "labels"
-    return "real" if type(factory.observation).mean is Likelihood.mean else "counts"
+    return factory.likelihood.responses
 
 
 def fit_and_predict(factory, method, data):
@@ -183,7 +180,7 @@ def test_ten_thousand_tasks():
 def test_columns_too_large_for_a_model_are_named():
     X = np.random.default_rng(0).standard_normal((6, 2))
     data = zoo.MultiTaskData.from_arrays(X * [1.0, 1e50], X[:, 0], feature_names=["kg", "m"])
-    for factory in (zoo.PooledTasks(), zoo.NIWLinear(), zoo.MaxMargin(loss="epsilon_insensitive")):
+    for factory in (zoo.PooledTasks(), zoo.NIWLinear(), zoo.MaxMargin(likelihood="epsilon_insensitive")):
         with pytest.raises(ValueError, match=r"X column 'm' has values of size .* Use data.standardize\(\)"):
             factory.fit(data, draws=2, chains=1, progress=False)
     fit = zoo.PooledTasks().fit(data.standardize(y=True), draws=2, chains=1, progress=False)
@@ -260,7 +257,7 @@ def _field_property(name, field, value):
     known = tuple(f.name for f in fields(kind))
     factory = attempt(lambda: kind(**{field: value}), known)
     if factory is not None:
-        attempt(lambda: (hash(factory), repr(factory), factory.methods, factory.observation), known)
+        attempt(lambda: (hash(factory), repr(factory), factory.methods, factory.likelihood), known)
 
 
 @pytest.mark.parametrize("name", FACTORIES)

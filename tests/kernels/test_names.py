@@ -209,7 +209,7 @@ def test_a_machine_learns_with_the_overridden_matrix():
     X, task = rng.standard_normal((20, 2)), np.arange(20) % 2
     data = zoo.MultiTaskData.from_arrays(X, rng.standard_normal(20), task)
     fits = [
-        zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.0, noise=0.5).fit(
+        zoo.MultiTaskKernelMachine(kernel=kernel, amplitude=1.0, likelihood=zoo.Gaussian(noise=0.5)).fit(
             data, "exact", random_seed=1, progress=False, draws=2, chains=1
         )
         for kernel in (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import zoo
 from zoo.data import MultiTaskData
 from zoo.factory import ModelFactory
 from zoo.registry import FACTORIES, get_factory
@@ -46,13 +47,21 @@ def small_data(factory: ModelFactory) -> MultiTaskData:
 
 
 # Beside the defaults: a likelihood that is a density of y, where the default is none, and other likelihoods.
-_TUBE = {"loss": "epsilon_insensitive", "epsilon": 0.3}
+_TUBE = {"likelihood": zoo.EpsilonInsensitive(epsilon=0.3)}
 FIELDS: dict[str, list[dict[str, Any]]] = {
-    "MaxMargin": [_TUBE, {**_TUBE, "C": "learned"}, {"loss": "hinge", "C": "learned"}],
+    "MaxMargin": [
+        _TUBE,
+        {"likelihood": zoo.EpsilonInsensitive(C="learned", epsilon=0.3)},
+        {"likelihood": "normalised_hinge"},
+    ],
     # The finite process of the model is that of the Gibbs sampler in the limit of many columns.
     "NonparametricMaxMargin": [{**_TUBE, "K_max": 400}],
-    "NIWLinear": [{}, {"response": "logistic"}],
-    "MultiTaskKernelMachine": [{}, {"lam": 0.5, "amplitude": 1.0, "noise": 0.5}, {"loss": "logistic"}],
+    "NIWLinear": [{}, {"likelihood": "logistic"}],
+    "MultiTaskKernelMachine": [
+        {},
+        {"lam": 0.5, "amplitude": 1.0, "likelihood": zoo.Gaussian(noise=0.5)},
+        {"likelihood": "logistic"},
+    ],
 }
 # One sweep of the collapsed sampler is many, and takes as long.
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {

@@ -121,11 +121,11 @@ def loss_of(factory: Any, data: Any, offset: Any = 0.0) -> Callable[[Draws], np.
 
     def loss(draws: Draws) -> np.ndarray:
         f = offset + np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
-        if factory.loss == "hinge":
-            missed = np.maximum(0.0, getattr(factory, "margin", 1.0) - data.y * f)
+        if factory.likelihood.labels:
+            missed = np.maximum(0.0, factory.likelihood.margin - data.y * f)
         else:
-            missed = np.maximum(0.0, np.abs(data.y - f) - factory.epsilon)
-        return 2.0 * factory.C * missed @ weight
+            missed = np.maximum(0.0, np.abs(data.y - f) - factory.likelihood.epsilon)
+        return 2.0 * factory.likelihood.C * missed @ weight
 
     return loss
 

@@ -67,7 +67,7 @@ def posterior_draws(
     X, y, task = rows
     at, p, n_tasks = _Rows(X, y, task, factory.pi), len(scale), task.max() + 1
     shape, rate = factory.noise_prior
-    n_noises = n_tasks if factory.noise == "task" else 1
+    n_noises = n_tasks if factory.noise_by_task else 1
 
     def prior(rng: np.random.Generator, size: int) -> Draws:
         variance = rate / rng.standard_gamma(shape, (size, n_noises))
@@ -82,7 +82,7 @@ def posterior_draws(
     return {
         **_coefficients(rng, at, kept["cov"], everywhere(kept["variance"]), n_tasks),
         "cov": kept["cov"],
-        "noise": noise if factory.noise == "task" else noise[:, 0],
+        "noise": noise if factory.noise_by_task else noise[:, 0],
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -35,12 +36,12 @@ CHAINS, DRAWS, TUNE, KEPT = 10, 20_000, 2_000, 1_000
 LARGEST_R_HAT, LARGEST_LAG = 1.01, 0.05
 
 # Few draws of the prior are kept by rejection with a large C.
-_TUBE = {"loss": "epsilon_insensitive", "epsilon": 0.3, "C": 0.4}
+_TUBE = {"likelihood": zoo.EpsilonInsensitive(C=0.4, epsilon=0.3)}
 FIELDS: dict[str, list[dict[str, Any]]] = {
-    "MaxMargin": [{"C": 0.3}, _TUBE],
-    "NonparametricMaxMargin": [{"C": 0.3}, _TUBE],
-    "NIWLinear": [{}, {"noise": "task"}],
-    "MultiTaskKernelMachine": [{}, {"loss": "hinge", "C": 0.4}],
+    "MaxMargin": [{"likelihood": zoo.Hinge(C=0.3)}, _TUBE],
+    "NonparametricMaxMargin": [{"likelihood": zoo.Hinge(C=0.3)}, _TUBE],
+    "NIWLinear": [{}, {"likelihood": zoo.Gaussian(per_task=("noise",))}],
+    "MultiTaskKernelMachine": [{}, {"likelihood": zoo.Hinge(C=0.4)}],
 }
 NUTS = {"target_accept": 0.999}
 # NUTS is the only method of these that draws from the posterior of all variables; what it is held against instead.
@@ -62,7 +63,8 @@ class Reference:
 
     @property
     def name(self) -> str:
-        return "-".join([self.model, *(f"{k}_{v}" for k, v in self.fields.items())])
+        parts = [f"{k}_{v}" for k, v in self.fields.items()]
+        return "-".join([self.model, *(re.sub(r"\W*[^\w.]+\W*", "_", part).strip("_") for part in parts)])
 
     @property
     def factory(self) -> ModelFactory:
@@ -99,7 +101,7 @@ def four_tasks(factory: ModelFactory) -> MultiTaskData:
     X, t = rng.standard_normal((24, 2)), rng.random((24, 1))
     w = np.array([1.0, -0.5]) + 0.5 * rng.standard_normal((4, 2))
     y = np.sum(X * w[task], axis=1) + 0.5 * rng.standard_normal(24)
-    y = np.where(y > 0.0, 1.0, -1.0) if factory.observation.labels else y
+    y = np.where(y > 0.0, 1.0, -1.0) if factory.likelihood.labels else y
     return MultiTaskData.from_arrays(X, y, task, t=t if factory.needs_t else None)
 
 
@@ -226,7 +228,7 @@ def _population(case: Reference, rng: np.random.Generator, n: int) -> tuple[exac
         values: (factory.dim, "task"),
         mean: (factory.dim,),
         cov: (factory.dim, f"{factory.dim}_bis"),
-        "noise": ("task",) if factory.noise == "task" else (),
+        "noise": ("task",) if factory.noise_by_task else (),
     }
     return {name_of[name]: v for name, v in found.items()}, dims
 
@@ -248,7 +250,7 @@ def make(case: Reference, seed: int) -> dict[str, Any]:
     lag = {name: _lag_one(v) for name, v in found.items()}
     return {
         "model": case.model,
-        "fields": case.fields,
+        "fields": {k: repr(v) if isinstance(v, zoo.Likelihood) else v for k, v in case.fields.items()},
         "engine": case.engine,
         "seed": seed,
         "versions": {name: version(name) for name in ("numpy", "pymc", "pytensor", "nutpie")},

@@ -16,6 +16,7 @@ import pytest
 import zoo
 from tests.statistical import exact
 from zoo.diagnostics import kernel_test, sequential_test
+from zoo.likelihoods import Gamma, InverseGammaOfSquare, LogNormal
 
 pytestmark = pytest.mark.statistical
 
@@ -71,13 +72,17 @@ def _test_pseudo_posterior(factory, data, kernel, prior, offset=0.0, size=SIZE, 
 # ---------------------------------------------------------------- matrix-normal coefficients
 
 TWO = np.array([[1.0, 0.4], [0.4, 0.7]])
-HINGE = {"C": 0.4}
-TUBE = {"loss": "epsilon_insensitive", "C": 0.4, "epsilon": 0.3}
+HINGE = {"likelihood": zoo.Hinge(C=0.4)}
+TUBE = {"likelihood": zoo.EpsilonInsensitive(C=0.4, epsilon=0.3)}
 MAX_MARGIN = {
     "hinge": (HINGE, {}, {}),
     "hinge, no group moves": (HINGE, {}, {"group_moves": False}),
     "hinge, an intercept": (HINGE, {"constant": True}, {}),
-    "hinge, margin, weights, offsets": ({**HINGE, "margin": 1.7}, {"constant": True}, {"extra": True}),
+    "hinge, margin, weights, offsets": (
+        {"likelihood": zoo.Hinge(C=0.4, margin=1.7)},
+        {"constant": True},
+        {"extra": True},
+    ),
     "hinge, scales": ({**HINGE, "task_scale": 0.6, "feature_scale": TWO, "task_nu": 4.5}, {}, {}),
     "hinge, task covariance given": ({**HINGE, "task_cov": TWO}, {}, {}),
     "hinge, feature covariance given": ({**HINGE, "feature_cov": TWO}, {}, {}),
@@ -95,7 +100,7 @@ MAX_MARGIN = {
 def test_max_margin(case):
     fields, shape, options = MAX_MARGIN[case]
     factory = zoo.MaxMargin(**fields)
-    data = rows(**shape, labels=factory.loss == "hinge")
+    data = rows(**shape, labels=factory.likelihood.labels)
     options, offset = dict(options), np.zeros(data.n_rows)
     if options.pop("extra", False):
         data = replace(data, weight=np.linspace(0.3, 2.0, data.n_rows))
@@ -130,7 +135,7 @@ LATENT = {
 def test_nonparametric_max_margin(case):
     fields, shape, options = LATENT[case]
     factory = zoo.NonparametricMaxMargin(**fields)
-    data = rows(**shape, labels=factory.loss == "hinge")
+    data = rows(**shape, labels=factory.likelihood.labels)
     kernel = factory.gibbs_kernel(factory.prepare(data), data.y, **options)
     task = exact.covariance_prior(factory, "task", data.n_tasks)
 
@@ -144,10 +149,10 @@ def test_nonparametric_max_margin(case):
 # ---------------------------------------------------------------- kernel machines
 
 
-@pytest.mark.parametrize("fields", [{**HINGE, "loss": "hinge"}, TUBE], ids=["hinge", "tube"])
+@pytest.mark.parametrize("fields", [HINGE, TUBE], ids=["hinge", "tube"])
 def test_kernel_machine(fields):
     factory = zoo.MultiTaskKernelMachine(**fields)
-    data = rows(labels=factory.loss == "hinge")
+    data = rows(labels=factory.likelihood.labels)
     kernel = factory.gibbs_kernel(factory.prepare(data), data.y)
 
     def prior(rng, n):
@@ -159,14 +164,25 @@ def test_kernel_machine(fields):
 
 # ---------------------------------------------------------------- likelihoods that are densities of y
 
-LEARNED_C = {"loss": "epsilon_insensitive", "C": "learned", "epsilon": 0.3}
+LEARNED_C = {"likelihood": zoo.EpsilonInsensitive(C="learned", epsilon=0.3)}
+NOISE_BY_TASK = {"likelihood": zoo.Gaussian(per_task=("noise",))}
+_LAW, _BY_TASK = LogNormal(-0.5, 0.4), {"per_task": ("noise",)}
+AUGMENTED = {
+    "gaussian": zoo.Gaussian(noise=_LAW),
+    "gaussian, fixed": zoo.Gaussian(noise=0.6),
+    "student t": zoo.StudentT(noise=InverseGammaOfSquare(4.0, 2.0), degrees=Gamma(6.0, 1.5)),
+    "student t by task": zoo.StudentT(noise=_LAW, degrees=4.0, **_BY_TASK),
+    "tube": zoo.EpsilonInsensitive(C="learned", epsilon=0.3),
+    "logistic": zoo.Logistic(),
+    "negative binomial": zoo.NegativeBinomial(dispersion=LogNormal(0.7, 0.4)),
+}
 DENSITIES = {
     "population": (zoo.NIWLinear, {}, {}, {"group_moves": False}),
-    "population, group moves, noise by task": (zoo.NIWLinear, {"noise": "task"}, {}, {"group_moves": True}),
+    "population, group moves, noise by task": (zoo.NIWLinear, NOISE_BY_TASK, {}, {"group_moves": True}),
     "population, mean near zero": (zoo.NIWLinear, {"pi": 20.0}, {}, {"group_moves": False}),
     "population, one task, scale": (zoo.NIWLinear, {"scale": TWO, "pi": 0.5, "delta": 4.0}, {"n_tasks": 1}, {}),
     "population, loose": (zoo.NIWLinear, {"pi": 0.6}, {"n_features": 3}, {"loose": 2}),
-    "population, one loose, noise by task": (zoo.NIWLinear, {"noise": "task"}, {"n_rows": 4}, {"loose": 1}),
+    "population, one loose, noise by task": (zoo.NIWLinear, NOISE_BY_TASK, {"n_rows": 4}, {"loose": 1}),
     "population, all loose": (zoo.NIWLinear, {"pi": 5.0}, {}, {"loose": 2}),
     "population, groups": (
         zoo.NIWLinear,
@@ -182,6 +198,17 @@ DENSITIES = {
     "tube, learned C, no group moves": (zoo.MaxMargin, LEARNED_C, {}, {"group_moves": False}),
     "latent features, tube, many columns": (zoo.NonparametricMaxMargin, {**TUBE, "K_max": 2000}, {}, {}),
     "kernel machine": (zoo.MultiTaskKernelMachine, {}, {}, {}),
+    # Priors of papers with likelihoods of others; proper and narrow priors of the parameters, so that y is moderate.
+    **{
+        f"{name}, {word}": (kind, {**fields, "likelihood": likelihood}, {}, {})
+        for word, likelihood in AUGMENTED.items()
+        for name, kind, fields in (
+            ("matrix normal", zoo.MaxMargin, {"feature_nu": 5.0, "task_nu": 5.0}),
+            ("population", zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}),
+        )
+    },
+    "latent features, logistic": (zoo.NonparametricMaxMargin, {"likelihood": "logistic", "K_max": 2000}, {}, {}),
+    "functions, logistic": (zoo.NIWGaussianProcess, {"likelihood": "logistic", "base_kernel": "matern32"}, {}, {}),
 }  # fmt: skip
 
 
@@ -189,12 +216,17 @@ DENSITIES = {
 _LONG = pytest.param("kernel machine", marks=pytest.mark.scheduled)
 
 
+@pytest.mark.filterwarnings("ignore:ks_2samp.*Exact calculation unsuccessful")  # of ties
 @pytest.mark.parametrize("case", [_LONG if case == "kernel machine" else case for case in DENSITIES])
 def test_against_joint_draws(case):
     kind, fields, shape, options = DENSITIES[case]
     shape = dict(shape)
     empty = shape.pop("empty", False)
     data = rows(**shape, labels=False)
+    responses = kind(**fields).likelihood.responses
+    if responses != "real":
+        y = np.where(np.arange(data.n_rows) % 2, 1.0, -1.0 if responses == "labels" else 0.0)
+        data = replace(data, y=y)
     if empty:
         data = replace(data, task_names=(*data.task_names, "empty"))
     slow = kind is zoo.MultiTaskKernelMachine or "latent" in case
@@ -206,7 +238,7 @@ def test_against_joint_draws(case):
 
 
 SUCCESSIVE = {
-    "population": (zoo.NIWLinear, {"noise": "task"}),
+    "population": (zoo.NIWLinear, NOISE_BY_TASK),
     "functions": (zoo.NIWGaussianProcess, {"base_kernel": "matern32"}),
     "tube, learned C": (zoo.MaxMargin, LEARNED_C),
 }
@@ -250,7 +282,7 @@ def test_matrix_normal_step():
 
     def loss(draws):
         f = draws["shift"][:, None] + np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
-        return 2.0 * factory.C * np.maximum(0.0, 1.0 - data.y * f).sum(axis=1)
+        return 2.0 * factory.likelihood.C * np.maximum(0.0, 1.0 - data.y * f).sum(axis=1)
 
     def scalars(draws):
         found = exact.statistics(draws, data.X, data.y, data.task, np.zeros(data.n_rows))

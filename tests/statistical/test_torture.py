@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import zoo
 from tests.statistical import torture
 from tests.statistical.torture import SUBJECTS, Job, Subject, all_jobs, run_job, tells_the_truth
 from tests.statistical.torture_cases import CASES, simulate
@@ -157,10 +158,10 @@ def test_a_run_keeps_results_and_says_what_failed(tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize(
     ("case", "subject"),
     [
-        ("twin", Subject("MaxMargin", {"loss": "epsilon_insensitive", "C": 3.0}, "real")),
-        ("separable", Subject("MaxMargin", {"loss": "hinge"}, "labels")),
+        ("twin", Subject("MaxMargin", {"likelihood": zoo.EpsilonInsensitive(C=3.0)}, "real")),
+        ("separable", Subject("MaxMargin", {"likelihood": "hinge"}, "labels")),
         ("one_hots", Subject("NIWLinear", {"scale": "1/D"}, "real")),
-        ("near_duplicates", Subject("MultiTaskKernelMachine", {"loss": "square"}, "real")),
+        ("near_duplicates", Subject("MultiTaskKernelMachine", {}, "real")),
     ],
     ids=lambda value: value if isinstance(value, str) else value.model,
 )

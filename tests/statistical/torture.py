@@ -62,19 +62,19 @@ class Subject:
         return [m.name for m in factory._methods() if m.exact and m.name in factory.methods]
 
 
-_TUBE = {"loss": "epsilon_insensitive", "C": 3.0}
+_TUBE = {"likelihood": zoo.EpsilonInsensitive(C=3.0)}
 SUBJECTS = (
     Subject("MaxMargin", _TUBE, "real"),
-    Subject("MaxMargin", {"loss": "hinge"}, "labels"),
+    Subject("MaxMargin", {"likelihood": "hinge"}, "labels"),
     Subject("NonparametricMaxMargin", _TUBE, "real"),
-    Subject("NonparametricMaxMargin", {"loss": "hinge"}, "labels"),
+    Subject("NonparametricMaxMargin", {"likelihood": "hinge"}, "labels"),
     Subject("NIWLinear", {"scale": "1/D"}, "real"),
-    Subject("NIWLinear", {"scale": "1/D", "response": "logistic"}, "labels"),
+    Subject("NIWLinear", {"scale": "1/D", "likelihood": "logistic"}, "labels"),
     # A sweep takes O(T n^3) for n rows, and a draw holds n^2 numbers.
     Subject("NIWGaussianProcess", {}, "real", 60),
-    Subject("MultiTaskKernelMachine", {"loss": "square"}, "real"),
-    Subject("MultiTaskKernelMachine", {"loss": "hinge"}, "labels"),
-    Subject("MultiTaskKernelMachine", {"loss": "logistic"}, "labels"),
+    Subject("MultiTaskKernelMachine", {}, "real"),
+    Subject("MultiTaskKernelMachine", {"likelihood": "hinge"}, "labels"),
+    Subject("MultiTaskKernelMachine", {"likelihood": "logistic"}, "labels"),
     Subject("MultiLaplaceGP", {}, "real", 150),
     Subject("MultiLaplaceGP", {"prior": "horseshoe"}, "real", 150),
     Subject("KernelLocalSmoothing", {}, "real", 100),
@@ -82,9 +82,9 @@ SUBJECTS = (
     Subject("NonisotropicVaryingCoefficients", {}, "real", 60),
     Subject("PooledGP", {}, "real", 100),
     Subject("IndependentTasks", {}, "real"),
-    Subject("IndependentTasks", {"response": "logistic"}, "labels"),
+    Subject("IndependentTasks", {"likelihood": "logistic"}, "labels"),
     Subject("PooledTasks", {}, "real"),
-    Subject("PooledTasks", {"response": "logistic"}, "labels"),
+    Subject("PooledTasks", {"likelihood": "logistic"}, "labels"),
 )
 # Models that take places, though they can do without.
 _AT_PLACES = ("KernelLocalSmoothing", "VaryingCoefficientGP", "NonisotropicVaryingCoefficients", "PooledGP")

@@ -206,7 +206,7 @@ def _ranks(results: dict[str, dict[str, Any]], draws: int) -> xr.Dataset:
 
 def _exact_method(factory: ModelFactory, data: MultiTaskData, method: str | None) -> str:
     """The method's name, if draws from the posterior of all variables are what it promises."""
-    if not factory.observation.generative:
+    if not factory.likelihood.proper:
         raise ValueError(
             f"the likelihood of {type(factory).__name__} is a pseudo-likelihood: y has another law than it says, and "
             "ranks would not be uniform. Test the sampler with zoo.diagnostics.sequential_test."

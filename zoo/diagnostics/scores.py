@@ -153,7 +153,7 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
     Parameters
     ----------
     fit : Fit
-        Of a model with normal noise: its observation says so (:meth:`zoo.likelihoods.base.Likelihood.normal_sd`).
+        Of a model with normal noise: its likelihood says so (:meth:`zoo.likelihoods.base.Likelihood.normal_sd`).
     test : MultiTaskData
         Rows of known tasks, on the user's scale or standardized. Their weights weigh the average.
     random_seed : int, optional
@@ -168,11 +168,11 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
     ValueError
         The model has labels, another noise, or a likelihood of its own; or a task of ``test`` is not among its tasks.
     """
-    if fit.factory.observation.labels:
+    if fit.factory.likelihood.labels:
         raise ValueError("fit is of a model of labels. Use log_loss.")
     if not has_normal_noise(fit):
         raise ValueError(
-            f"fit is of {type(fit.factory).__name__} with {type(fit.factory.observation).__name__} responses, whose "
+            f"fit is of {type(fit.factory).__name__} with {type(fit.factory.likelihood).__name__} responses, whose "
             "density is not Gaussian with the model's noise. Use compute_log_likelihood or compare."
         )
     rows, posterior, rng = fit._prepare(test, None, None, False, random_seed)
@@ -206,7 +206,7 @@ def compare(
     """
     if not fits:
         raise ValueError("fits is empty. Give at least one fit by name.")
-    kinds = {fit.factory.observation.labels for fit in fits.values()}
+    kinds = {fit.factory.likelihood.labels for fit in fits.values()}
     if len(kinds) > 1:
         raise ValueError("fits mix models of labels and of real responses. Compare one kind at a time.")
     score = _label_scores if kinds.pop() else _real_scores

@@ -193,7 +193,7 @@ def kernel_test(
         rows have weights, the model has a potential, or a subclass overrides a hook that the kernel was derived for;
         or the kernel leaves a variable out, or returns what is not finite.
     """
-    if not factory.observation.generative:
+    if not factory.likelihood.proper:
         raise ValueError(
             f"the likelihood of {type(factory).__name__} is a pseudo-likelihood, no density of y. Hand draws from its "
             "posterior given one y, by rejection from the prior, to zoo.diagnostics.sequential_test."

@@ -118,7 +118,7 @@ def validation(train: MultiTaskData) -> tuple[MultiTaskData, MultiTaskData]:
 def machine(train: MultiTaskData, lam: float, gamma: float, Q: np.ndarray | None = None) -> np.ndarray:
     """Coefficients (D, T) of the support vector machine with kernel (25).
 
-    Those of ``MultiTaskKernelMachine(loss="hinge", lam=lam, Q=Q, amplitude=1.0, C=1 / (4 * gamma * T))`` by ``map``,
+    Those of ``MultiTaskKernelMachine(likelihood=Hinge(C=1 / (4 * gamma * T)), lam=lam, Q=Q, amplitude=1.0)`` by "map",
     without a PyMC model: it would take ten times as long as the small problems here, of which there are thousands.
     """
     if train.weight is not None:
@@ -157,7 +157,7 @@ def one_machine(train: MultiTaskData, gamma: float) -> np.ndarray:
 
 def evidence(train: MultiTaskData, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Metric Q of largest marginal likelihood under the square loss of the labels, and that model's coefficients."""
-    model = MultiTaskKernelMachine(loss="square", Q="learned")
+    model = MultiTaskKernelMachine(Q="learned")
     fit = model.fit(train, method="exact", draws=1, chains=1, random_seed=seed, progress=False)
     Q = fit.posterior["feature_cov"].isel(chain=0, draw=0).to_numpy()
     return Q * (len(Q) / np.trace(Q)), coefficients(fit)
@@ -370,7 +370,7 @@ def ratings(train: MultiTaskData, test: MultiTaskData, seed: int) -> dict[str, M
     result: dict[str, Mapping[str, Any]] = {}
 
     def add(name: str, data: MultiTaskData, at: MultiTaskData, **fields: Any) -> Any:
-        fit = MultiTaskKernelMachine(loss="square", **fields).fit(data, **shared)
+        fit = MultiTaskKernelMachine(**fields).fit(data, **shared)
         mean = fit.predict(at, random_seed=seed)["mean"].to_numpy()
         square = np.bincount(test.task, (test.y - mean) ** 2) / np.bincount(test.task)
         result[name] = {"rmse": np.sqrt(square).tolist(), "scores": scores(test, mean)}

@@ -20,7 +20,9 @@ from zoo.experiments.joint_selection import scores
 from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.request import chosen, require_known, require_used
 from zoo.experiments.yardsticks import PooledLinear, SeparateLinear, choose, decision, require_sklearn
+from zoo.fields import field_value
 from zoo.kernels.task_metric import pca_metric
+from zoo.likelihoods import EpsilonInsensitive, Gaussian
 from zoo.models.multitask_kernel import MultiTaskKernelMachine
 from zoo.report import print_frame
 from zoo.runner import Job, Outcome, run_jobs
@@ -197,7 +199,7 @@ _EXACT: dict[str, Any] = {"method": "exact", "draws": 1, "chains": 1, "random_se
 
 
 def _exact(train: MultiTaskData, **fields: Any) -> Any:
-    return MultiTaskKernelMachine(loss="square", **fields).fit(train, **_EXACT)
+    return MultiTaskKernelMachine(**fields).fit(train, **_EXACT)
 
 
 # The errors are the same with a tighter tolerance, at several times the cost.
@@ -206,9 +208,8 @@ _TUBE: dict[str, Any] = {"method": "map", "tol": 1e-3, "max_iter": 2000, "random
 
 def _tube(train: MultiTaskData, lam: float, gamma: float) -> Any:
     """Regression with the epsilon-insensitive loss; ``gamma`` in units of T, as in :mod:`conjoint`."""
-    model = MultiTaskKernelMachine(
-        loss="epsilon_insensitive", lam=lam, amplitude=1.0, C=_C(train, gamma), epsilon=_EPSILON
-    )
+    likelihood = EpsilonInsensitive(C=_C(train, gamma), epsilon=_EPSILON)
+    model = MultiTaskKernelMachine(likelihood=likelihood, lam=lam, amplitude=1.0)
     return model.fit(train, **_TUBE)
 
 
@@ -228,7 +229,9 @@ def _run_path(split: int, schools: int | None, lams: list[float]) -> dict[str, A
     curves: dict[str, Any] = {
         _LITERAL: lambda lam: _tube(train, lam, 1.0 / train.n_tasks),
         "epsilon-insensitive loss, gamma = T": lambda lam: _tube(train, lam, 1.0),
-        "square loss, gamma = T": lambda lam: _exact(train, lam=lam, amplitude=1.0, noise=noise),
+        "square loss, gamma = T": lambda lam: _exact(
+            train, lam=lam, amplitude=1.0, likelihood=Gaussian(noise=noise)
+        ),
         "square loss, gamma by evidence": lambda lam: _exact(train, lam=lam),
     }
     rows = []
@@ -265,16 +268,20 @@ def _squared_error(held_out: MultiTaskData, predicted: Any) -> float:
     return -float(np.mean((held_out.original_y() - predicted["mean"].to_numpy()) ** 2))
 
 
-def _by_cv(train: MultiTaskData, test: MultiTaskData, cv: int, loss: str) -> dict[str, Any]:
+def _by_cv(train: MultiTaskData, test: MultiTaskData, cv: int, tube: bool) -> dict[str, Any]:
     grid: dict[str, Sequence[float]] = {"lam": _CV_LAMBDAS}
-    model, settings = MultiTaskKernelMachine(loss="square"), _EXACT
-    if loss != "square":
-        model, settings = MultiTaskKernelMachine(loss=loss, lam=1.0, amplitude=1.0, epsilon=_EPSILON), _TUBE
-        grid["C"] = [_C(train, gamma) for gamma in _SCHOOL_GAMMAS]
+    model, settings = MultiTaskKernelMachine(), _EXACT
+    if tube:
+        likelihood = EpsilonInsensitive(epsilon=_EPSILON)
+        model, settings = MultiTaskKernelMachine(likelihood=likelihood, lam=1.0, amplitude=1.0), _TUBE
+        grid["likelihood.C"] = [_C(train, gamma) for gamma in _SCHOOL_GAMMAS]
     folds = train.folds(cv, random_seed=1)
     best = select(model, train, grid, cv=folds, score=_squared_error, n_jobs=1, **settings).best
     fit = best.fit(train, **settings)
-    return {"scores": _scores(fit, test), "parameters": {name: getattr(best, name) for name in grid}}
+    return {
+        "scores": _scores(fit, test),
+        "parameters": {name.removeprefix("likelihood."): field_value(best, name) for name in grid},
+    }
 
 
 _CV_LAMBDAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -283,12 +290,12 @@ _SCHOOL_METHODS: dict[str, tuple[str, Any]] = {
     "pooled": ("one ridge regression", partial(_by_yardstick, PooledLinear)),
     "independent": ("a ridge regression for each school", partial(_by_yardstick, SeparateLinear)),
     "evidence": ("square loss; lambda by evidence", _by_evidence),
-    "cv": ("square loss; lambda by cross-validation", partial(_by_cv, loss="square")),
+    "cv": ("square loss; lambda by cross-validation", partial(_by_cv, tube=False)),
     "pca": ("square loss; lambda by evidence, PCA Q", partial(_by_evidence, Q="pca")),
     "learned": ("square loss; lambda and Q by evidence", partial(_by_evidence, Q="learned")),
     "tube": (
         "epsilon-insensitive loss; lambda and gamma by cross-validation",
-        partial(_by_cv, loss="epsilon_insensitive"),
+        partial(_by_cv, tube=True),
     ),
 }
 

@@ -31,6 +31,7 @@ from zoo.experiments.yardsticks import (
 )
 from zoo.factory import ModelFactory
 from zoo.fit import Fit
+from zoo.likelihoods import EpsilonInsensitive
 from zoo.registry import get_factory
 from zoo.report import complete, print_frame
 from zoo.runner import Job, Outcome, run_jobs
@@ -158,7 +159,10 @@ _LABEL_MODELS = {
     "weighted": _Model(
         "BM-MTL (Ω, R), class weight chosen",
         "MaxMargin",
-        choices={"class_weight": [(1.0, w) for w in (1.0, 1.5, 2.5, 4.0)], "C": (0.03, 0.1, 0.3, 1.0)},
+        choices={
+            "class_weight": [(1.0, w) for w in (1.0, 1.5, 2.5, 4.0)],
+            "likelihood.C": (0.03, 0.1, 0.3, 1.0),
+        },
     ),
     "lr": _Model("LR", yardstick=SeparateLinear("logistic")),
     "svm": _Model("linear SVM", yardstick=SeparateLinear("squared hinge")),
@@ -166,10 +170,11 @@ _LABEL_MODELS = {
     "svm-pooled": _Model("linear SVM, pooled", yardstick=PooledLinear("squared hinge")),
     "mtl-f": _Model("MTL-F", yardstick=FeatureLearning("logistic"), grid="feature_grid"),
 }
+_TUBE_LEARNED = EpsilonInsensitive(C="learned", epsilon=_EPSILON)
 _SCHOOL_MODELS = {
     **_BAYESIAN,
     "related": _Model("BM-MTL (Ω, R), related tasks", "MaxMargin", {"task_scale": 0.8}),
-    "learned": _Model("BM-MTL (Ω, R), C learned", "MaxMargin", {"C": "learned"}),
+    "learned": _Model("BM-MTL (Ω, R), C learned", "MaxMargin", {"likelihood": _TUBE_LEARNED}),
     "stl": _Model("STL", yardstick=SeparateLinear("squared")),
     "pooled": _Model("ridge, pooled", yardstick=PooledLinear("squared")),
     "mtl-f": _Model("MTL-F", yardstick=FeatureLearning("squared"), grid="feature_grid"),
@@ -269,8 +274,8 @@ def _score(data: str, split: int, model: str, **settings: Any) -> dict[str, Any]
     with _of_rare_labels():
         factory = _with_C(factory, folds, train, chosen, split, row.choices)
         fit = _fit(factory, train, chosen.school_draws if school else chosen.draws, chosen.tune, split)
-        result: dict[str, Any] = {"C": factory.C}  # type: ignore[attr-defined]
-        if factory.C == "learned":  # type: ignore[attr-defined]
+        result: dict[str, Any] = {"C": factory.likelihood.C}
+        if factory.likelihood.learned:
             result["C"] = float(fit.posterior["C"].mean())
         row_scores = compare({"fit": fit}, test, random_seed=split).iloc[0]
     result.update((str(name), float(value)) for name, value in row_scores.items())
@@ -311,8 +316,8 @@ def _real_scores(rows: MultiTaskData, f: np.ndarray) -> dict[str, float]:
 
 def _factory(row: _Model, school: bool) -> ModelFactory:
     assert row.factory is not None
-    loss = {"loss": "epsilon_insensitive", "epsilon": _EPSILON} if school else {}
-    return get_factory(row.factory)(**{**loss, **row.fields})
+    likelihood = {"likelihood": EpsilonInsensitive(epsilon=_EPSILON)} if school else {}
+    return get_factory(row.factory)(**{**likelihood, **row.fields})
 
 
 def _with_C(
@@ -324,14 +329,14 @@ def _with_C(
     choices: Mapping[str, Sequence[Any]] | None = None,
 ) -> ModelFactory:
     """The factory with C (or ``choices``) chosen by cross-validation, unless C is learned."""
-    if factory.C == "learned":  # type: ignore[attr-defined]
+    if factory.likelihood.learned:
         return factory
-    labels = factory.observation.labels
+    labels = factory.likelihood.labels
     grid = settings.grid if labels else settings.school_grid
     return select(
         factory,
         train,
-        dict(choices or {"C": sorted(grid)}),
+        dict(choices or {"likelihood.C": sorted(grid)}),
         cv=folds,
         method="gibbs",
         draws=settings.cv_draws if labels else settings.school_cv_draws,
@@ -382,7 +387,7 @@ def _burn_in(
         return [[scores(test, draw)[name] for draw in chain] for chain in values]
 
     result: dict[str, Any] = {
-        "C": factory.C,  # type: ignore[attr-defined]
+        "C": factory.likelihood.C,
         "running mean": by_sweep(running),
         "draw": by_sweep(f),
     }

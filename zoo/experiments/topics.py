@@ -20,6 +20,7 @@ from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.kernels import Basis, LearnedKernel
 from zoo.kernels.basis import distinct_rows
+from zoo.likelihoods import Flat, Gaussian, InverseGammaOfSquare
 from zoo.models.niw_gp import NIWGaussianProcess
 from zoo.report import complete
 
@@ -360,8 +361,9 @@ class MultiTaskGP:
         level = np.nanmean(problem.labels, axis=0) if self.bias else np.zeros(problem.n_topics)
         data = MultiTaskData.from_multilabel(problem.X[problem.train], problem.labels - level)
         em = self.method == "em"
+        noise = Flat() if em else InverseGammaOfSquare(1.0, 0.1)
         factory = NIWGaussianProcess(
-            base_kernel="linear", pi=ZERO_MEAN, tau=tau, noise_prior=None if em else (1.0, 0.1)
+            base_kernel="linear", pi=ZERO_MEAN, tau=tau, likelihood=Gaussian(noise=noise)
         )
         if em:
             # The last map only measures how far the next step would go.

@@ -73,7 +73,7 @@ _PROCESSES: dict[str, Any] = {
 def _process(
     name: str, train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Effort
 ) -> np.ndarray:
-    model = replace(_PROCESSES[name], response="bernoulli_logit" if labels else "normal")
+    model = replace(_PROCESSES[name], likelihood="logistic" if labels else "gaussian")
     settings: dict[str, Any] = {"tol": _TOLERANCE, "random_seed": effort.seed, "progress": False, "chains": 1}
     method = "laplace" if labels else "exact"
     # A linear kernel of x alone has as many weights as features: exact whatever n is.
@@ -95,7 +95,7 @@ def _local(
     kernel: str, train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Effort
 ) -> np.ndarray:
     model = KernelLocalSmoothing(
-        response="bernoulli_logit" if labels else "normal",
+        likelihood="logistic" if labels else "gaussian",
         instance_kernel=kernel,
         cv_folds=effort.cv,
         seed=effort.seed,

@@ -39,6 +39,7 @@ from zoo.experiments.topics import (
 from zoo.experiments.yardsticks import require_sklearn
 from zoo.files import staged_file
 from zoo.kernels import LearnedKernel
+from zoo.likelihoods import Flat, Gaussian, InverseGammaOfSquare
 from zoo.models.niw_gp import NIWGaussianProcess
 from zoo.report import complete, print_frame
 from zoo.runner import Job, Outcome, run_jobs
@@ -472,9 +473,9 @@ def _toy(seed: int, draws: int) -> dict[str, Any]:
     """Job: kernels on the grid, and how near they come to the true one."""
     data, grid = toy_data(seed), _GRID[:, None]
     base = pm.gp.cov.ExpQuad(1, ls=_LENGTHSCALE)
-    factory = NIWGaussianProcess(base_kernel=base, pi=ZERO_MEAN, noise_prior=None)
+    factory = NIWGaussianProcess(base_kernel=base, pi=ZERO_MEAN, likelihood=Gaussian(noise=Flat()))
     em = factory.fit(data, "em", progress=False)
-    gibbs = replace(factory, noise_prior=(1.0, 0.01)).fit(
+    gibbs = replace(factory, likelihood=Gaussian(noise=InverseGammaOfSquare(1.0, 0.01))).fit(
         data, "gibbs", draws=draws, tune=draws // 2, chains=1, random_seed=seed, progress=False, cores=1
     )
     complete(gibbs)

@@ -2,32 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Augmentation"]
+from zoo.inference.chains import put_back
+
+__all__ = ["Augmentation", "Parameters", "restore_parameters", "snapshot_of"]
+
+Parameters = Any
+"""A named tuple of arrays by name, each (1,), one value for all rows, or (T,), one per task."""
+
+_PREFIX = "parameter "
 
 
 class Augmentation(NamedTuple):
     """What makes a likelihood Gaussian in f, as compiled functions.
 
+    The functions share their first arguments: ``f``, ``y`` and ``weight`` (N,), the task (N,) of each row, and
+    the parameters.
+
     Parameters
     ----------
-    draw : callable ``(rng, f, y, weight, parameters, w, v)``
+    draw : callable ``(rng, f, y, weight, task, parameters, w, v)``
         Draws the auxiliary variables given f and writes, for every row, ``w`` and ``v`` with
-        ``log p(y, auxiliary | f) = -w f^2 / 2 + v f + const``. ``weight`` (N,) multiplies the log likelihood.
-    parameters : (k,) float64
-        The first is C, the weight of the loss.
+        ``log p(y, auxiliary | f) = -w f^2 / 2 + v f + const``. ``weight`` multiplies the log likelihood.
+    parameters : named tuple of arrays
+        Where the parameters of the likelihood start.
+    learned : tuple of str
+        Those that ``update`` draws, and a draw of the chain holds.
+    per_task : tuple of str
+        Those of which every task has its own.
+    laws : named tuple of (3,) arrays
+        Their priors, as numbers of :mod:`zoo.inference.parameter_laws`.
+    update : callable ``(rng, f, y, weight, task, parameters, laws)``, optional
+        Draws the parameters that are learned, given f and with the auxiliary variables integrated out, in place. So it
+        comes right before ``draw``, which draws these anew: the two together are one draw of both given f.
     hinges : callable ``(y, parameters) -> (2, N)``, optional
         ``a`` and ``b`` of ``log p(y | f) = -2 C weight max(0, a - b f)``, for moves without
         augmentation where they pay.
-    update : callable ``(rng, f, y, weight, parameters)``, optional
-        Draws the parameters that are learned, given f, in place.
     """
 
     draw: Callable[..., None]
-    parameters: np.ndarray
-    hinges: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    parameters: Parameters
+    learned: tuple[str, ...] = ()
+    per_task: tuple[str, ...] = ()
+    laws: Any = None
     update: Callable[..., None] | None = None
+    hinges: Callable[[np.ndarray, Parameters], np.ndarray] | None = None
+
+    def start(self) -> Parameters:
+        """The parameters of a chain, which may be changed in place."""
+        return type(self.parameters)(*(np.array(values) for values in self.parameters))
+
+    def record(self, parameters: Parameters) -> dict[str, np.ndarray]:
+        """What a draw holds of the parameters: a number, or one per task."""
+        found = {name: getattr(parameters, name) for name in self.learned}
+        return {name: (v if name in self.per_task else v[0]).copy() for name, v in found.items()}
+
+    def put(self, parameters: Parameters, values: Mapping[str, Any]) -> None:
+        """Fill the learned parameters from a draw."""
+        for name in self.learned:
+            if name in values:
+                getattr(parameters, name)[:] = values[name]
+
+
+def snapshot_of(parameters: Parameters) -> dict[str, np.ndarray]:
+    """Copies of the parameters, for ``snapshot``."""
+    return {_PREFIX + name: np.array(getattr(parameters, name)) for name in parameters._fields}
+
+
+def restore_parameters(parameters: Parameters, snapshot: dict[str, np.ndarray]) -> None:
+    """Fill the parameters from a snapshot, in place."""
+    own = {_PREFIX + name: getattr(parameters, name) for name in parameters._fields}
+    put_back(own, snapshot, own)

@@ -95,6 +95,8 @@ class KernelGibbs:
         Coded responses.
     weight : (N,) array
         Weights of the rows in the likelihood.
+    task : (N,) array
+        Task of each row.
     augmentation : Augmentation or None
         None: Gaussian noise.
     log_density : callable ``(f, y) -> (N,)``, optional
@@ -109,6 +111,7 @@ class KernelGibbs:
     start: np.ndarray
     y: np.ndarray
     weight: np.ndarray
+    task: np.ndarray
     augmentation: Augmentation | None
     log_density: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     amplitude: int | None = None
@@ -121,7 +124,7 @@ class KernelGibbs:
         values = self._draw(
             self.prior.condition(self.prior.numbers(z), self.prior.sums(nothing, nothing)), rng
         )
-        parameters = None if self.augmentation is None else self.augmentation.parameters.copy()
+        parameters = None if self.augmentation is None else self.augmentation.start()
         return {"z": z, "values": values, "parameters": parameters, "log_evidence": 0.0}
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
@@ -193,7 +196,7 @@ class KernelGibbs:
             )
         omega, nu = np.empty(len(self.y)), np.empty(len(self.y))
         f = prior.functions(state["values"])
-        self.augmentation.draw(rng, f, self.y, self.weight, state["parameters"], omega, nu)
+        self.augmentation.draw(rng, f, self.y, self.weight, self.task, state["parameters"], omega, nu)
         sums = prior.sums(omega, nu)
         return lambda z: prior.condition(prior.numbers(z), sums), lambda law, z: float(law.log_evidence)
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
 from zoo.inference.chains import copies, put_back
 from zoo.inference.collapsed_covariance import collapsed_moves, collapsed_task_moves
 from zoo.inference.compiled import njit
@@ -265,12 +265,13 @@ class MatrixNormalKernel:
             starts=np.concatenate([[0], np.cumsum(np.bincount(self.task, minlength=T))]),
             offset=np.zeros(N) if self.offset is None else np.ascontiguousarray(self.offset[order]),
         )
-        parameters = self.augmentation.parameters.copy()
+        parameters = self.augmentation.start()
         y = np.ascontiguousarray(self.y[order])
         threads = threads if N * D * D > _WORTH_A_THREAD else 1
         state: dict[str, Any] = {
             "rows": rows,
             "y": y,
+            "task": np.ascontiguousarray(self.task[order]),
             "weight": np.ones(N) if self.weight is None else np.ascontiguousarray(self.weight[order]),
             "parameters": parameters,
             "basis": basis,
@@ -343,8 +344,7 @@ class MatrixNormalKernel:
             state["P"][:] = _inverse(values["task_cov"] / scale)
         if "feature_cov" in values and self.feature_prior.learned:
             state["O"][:] = basis.T @ np.linalg.solve(values["feature_cov"] * scale, basis)
-        if "C" in values and self.augmentation.update is not None:
-            state["parameters"][0] = values["C"]
+        self.augmentation.put(state["parameters"], values)
         _function_values(state["rows"], state["H"], state["f"])
 
     def with_response(self, y: np.ndarray) -> Any:
@@ -353,11 +353,12 @@ class MatrixNormalKernel:
 
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients, precisions, and the parameters of the likelihood; f follows from these."""
-        return copies(state, ("H", "P", "O", "parameters"))
+        return {**copies(state, ("H", "P", "O")), **snapshot_of(state["parameters"])}
 
     def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
         """Go on from a snapshot."""
-        put_back(state, snapshot, ("H", "P", "O", "parameters"))
+        put_back(state, snapshot, ("H", "P", "O"))
+        restore_parameters(state["parameters"], snapshot)
         _function_values(state["rows"], state["H"], state["f"])
 
     # ---------------------------------------------------------------- transition
@@ -377,13 +378,15 @@ class MatrixNormalKernel:
         s = state
         rows, work, augmentation, task = s["rows"], s["work"], self.augmentation, self.task_prior
         if augmentation.update is not None:
-            augmentation.update(rng, s["f"], s["y"], s["weight"], s["parameters"])
+            augmentation.update(
+                rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], augmentation.laws
+            )
         if self.group_moves and s["hinges"] is not None:
             marginal_moves(
-                rng, s["hinges"], s["parameters"][0] * s["weight"], rows.starts, s["f"], rows.offset, s["along"],
+                rng, s["hinges"], s["parameters"].C[0] * s["weight"], rows.starts, s["f"], rows.offset, s["along"],
                 s["direction"], s["H"], s["P"], s["O"], task.learned, float(task.nu), s["scale"],
             )  # fmt: skip
-        augmentation.draw(rng, s["f"], s["y"], s["weight"], s["parameters"], work.w, work.v)
+        augmentation.draw(rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], work.w, work.v)
         rng.standard_normal(out=work.z)
         spread = map if s["pool"] is None else s["pool"].map
         list(spread(lambda part: _sums_over_rows(rows, work, *part), s["parts"]))
@@ -420,9 +423,7 @@ class MatrixNormalKernel:
             draw["feature_cov"] = basis @ _inverse(state["O"]) @ basis.T
         if self.task_prior.learned:
             draw["task_cov"] = _inverse(state["P"])
-        if self.augmentation.update is not None:
-            draw["C"] = state["parameters"][0].copy()
-        return draw
+        return {**draw, **self.augmentation.record(state["parameters"])}
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:
         """Scalars followed while sampling: squared size of ``f``, log determinant of the prior covariance."""

@@ -47,14 +47,14 @@ from zoo.inference.loose_space import loose_space
 from zoo.inference.population_steps import LANES, Space, Tasks, plain_sweep
 from zoo.inference.weighted_moments import weighted_sd
 
-__all__ = ["NormalInverseWishartKernel", "least_squares"]
+__all__ = ["NormalInverseWishartKernel", "least_squares", "population_group_moves"]
 
 # Reflections tried in a sweep.
 _REFLECTIONS = 1
 
 
 @njit(cache=True, nogil=True)
-def _group_moves(rng, tasks, W, mu, P, inverse_noise, nu, n_tasks):
+def population_group_moves(rng, tasks, W, mu, P, inverse_noise, nu, n_tasks):
     """Step 4: shears and scales, with the mean as a last task that has no rows."""
     D = len(mu)
     S, r, H = np.zeros((n_tasks + 1, D, D)), np.zeros((n_tasks + 1, D)), np.empty((n_tasks + 1, D))
@@ -235,7 +235,7 @@ class NormalInverseWishartKernel:
         """One scan."""
         s = state
         if self.group_moves:
-            _group_moves(
+            population_group_moves(
                 rng, s["tasks"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
             )
         if s["loose"] is not None:

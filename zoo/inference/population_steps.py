@@ -11,7 +11,16 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 
-__all__ = ["LANES", "Space", "Tasks", "draw_population", "factorise", "plain_sweep"]
+__all__ = [
+    "LANES",
+    "Space",
+    "Tasks",
+    "draw_coefficients",
+    "draw_population",
+    "factorise",
+    "plain_sweep",
+    "translate",
+]
 
 # Tasks whose small matrices are factorised side by side, one in each lane of a vector instruction.
 LANES = 8
@@ -80,7 +89,7 @@ def _draw_block(rng, A, u, W):
 
 
 @njit(cache=True, nogil=True)
-def _draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise):
+def draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise):
     """Step 1, for all tasks; ``W`` is (blocks, D, lanes) and ``inverse_noise`` (blocks, lanes)."""
     D = P.shape[0]
     prior = P @ mu
@@ -128,7 +137,7 @@ def _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task):
 
 
 @njit(cache=True, nogil=True)
-def _translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
+def translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
     """Step 3: move all coefficients and their mean by the same vector."""
     D = len(mu)
     precision = space.matrix
@@ -223,7 +232,7 @@ def draw_population(rng, W, n_tasks, mu, P, C, nu, pi):
 @njit(cache=True, nogil=True)
 def plain_sweep(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, a, b, by_task, n_tasks):
     """Steps 1, 2, 3 and 5."""
-    _draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise)
+    draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise)
     _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task)
-    _translate(rng, tasks, space, W, mu, P, inverse_noise, pi)
+    translate(rng, tasks, space, W, mu, P, inverse_noise, pi)
     draw_population(rng, W, n_tasks, mu, P, C, nu, pi)

@@ -1,1 +1,32 @@
-"""Likelihoods: what y may be, its density given f, its augmentation, and its predictions."""
+"""Likelihoods: what y may be, its density given f, its parameters and their priors, its predictions."""
+
+from __future__ import annotations
+
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.hinge import Hinge, NormalisedHinge
+from zoo.likelihoods.laws import Flat, Gamma, InverseGammaOfSquare, Law, LogNormal
+from zoo.likelihoods.logistic import Logistic
+from zoo.likelihoods.negative_binomial import NegativeBinomial
+from zoo.likelihoods.poisson import Poisson
+from zoo.likelihoods.resolve import resolve
+from zoo.likelihoods.student_t import StudentT
+
+__all__ = [
+    "EpsilonInsensitive",
+    "Flat",
+    "Gamma",
+    "Gaussian",
+    "Hinge",
+    "InverseGammaOfSquare",
+    "Law",
+    "Likelihood",
+    "LogNormal",
+    "Logistic",
+    "NegativeBinomial",
+    "NormalisedHinge",
+    "Poisson",
+    "StudentT",
+    "resolve",
+]

@@ -2,124 +2,254 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
 
+from zoo.checks import one_of, positive
 from zoo.data import MultiTaskData
 from zoo.inference.augmentation import Augmentation
+from zoo.inference.parameter_laws import fixed
+from zoo.likelihoods.coding import encode_counts, encode_labels
+from zoo.likelihoods.laws import Law, law_from_spec
+from zoo.likelihoods.weighted import observed
 
-__all__ = ["Likelihood", "encode_counts", "encode_labels", "label_values", "learned_value"]
+__all__ = ["Likelihood", "number_or_given"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Likelihood(ABC):
-    """Response given the latent function value ``f`` of its row."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Likelihood:
+    """Law of the response given the latent function value ``f`` of its row.
 
-    labels: ClassVar[bool] = False
-    """Whether y holds two classes, coded -1 and +1 inside the models."""
+    A subclass of your own has a class variable ``responses``, a field for each parameter, whose
+    names stand in ``parameter_names``, and two methods: :meth:`log_density` and :meth:`random`. It
+    then works with NUTS, with Laplace's method where it is smooth, and in predictions and scores.
 
-    weights: ClassVar[bool] = False
+    Parameters
+    ----------
+    per_task : sequence of str
+        Parameters of which every task has its own value.
+    """
+
+    word: ClassVar[str] = ""
+    """Its name as a word, for instance ``"student_t"``; left out, it is made of the class name."""
+
+    responses: ClassVar[Literal["real", "labels", "counts"]] = "real"
+    """What y holds: real numbers; two classes, coded -1 and +1 inside the models; or counts."""
+
+    smooth: ClassVar[bool] = True
+    """Whether the log density is twice differentiable in f, which Laplace's method needs."""
+
+    augmented: ClassVar[bool] = False
+    """Whether there is an augmentation that makes the likelihood Gaussian in f."""
+
+    weights: ClassVar[bool] = True
     """Whether ``term`` takes a ``weight`` of every row, which multiplies its log likelihood."""
 
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+    """Fields that are positive parameters of the density: a number, ``"learned"``, or a prior."""
+
+    per_task: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "word" not in vars(cls):
+            name = cls.__name__
+            cls.word = "".join(
+                f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name)
+            )
+
+    def __post_init__(self) -> None:
+        for name in self.parameter_names:
+            value = getattr(self, name)
+            if isinstance(value, Mapping):  # as a file has it
+                value = law_from_spec(dict(value))
+            if isinstance(value, str):
+                one_of(value, ("learned",), name)
+            elif not isinstance(value, Law):
+                if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                    raise TypeError(
+                        f'{name} of {type(self).__name__} is {value!r}. Give a number above 0, "learned", '
+                        "or a prior of zoo.likelihoods (LogNormal, Gamma, InverseGammaOfSquare)."
+                    )
+                positive(value, name)
+                value = float(value)
+            object.__setattr__(self, name, value)
+        given = (self.per_task,) if isinstance(self.per_task, str) else tuple(self.per_task)
+        for name in given:
+            if name not in self.learned:
+                which = f"It learns {', '.join(self.learned)}." if self.learned else "It learns none."
+                raise ValueError(
+                    f"per_task names {name!r}, which is no learned parameter of {type(self).__name__}. {which}"
+                )
+        object.__setattr__(self, "per_task", given)
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    # ---------------------------------------------------------------- parameters
+
     @property
-    def generative(self) -> bool:
+    def labels(self) -> bool:
+        """Whether y holds two classes."""
+        return self.responses == "labels"
+
+    @property
+    def proper(self) -> bool:
         """Whether the density is one of y, up to a factor without f: else draws of y have another law than it says."""
         return True
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of the model's variables that the density needs beside f, for instance ``noise``."""
-        return ()
+    def learned(self) -> tuple[str, ...]:
+        """Names of the parameters that the model learns, in the order of ``parameter_names``."""
+        return tuple(name for name in self.parameter_names if not isinstance(getattr(self, name), float))
 
-    @abstractmethod
+    @property
+    def fixed(self) -> dict[str, float]:
+        """Parameters that are numbers, by name."""
+        return {n: getattr(self, n) for n in self.parameter_names if isinstance(getattr(self, n), float)}
+
+    def value_of(self, name: str, given: Any) -> Any:
+        """A parameter of the density: the number that the field holds, or else the one that is given."""
+        return number_or_given(getattr(self, name), given, name)
+
+    # ---------------------------------------------------------------- density
+
     def encode(self, data: MultiTaskData) -> np.ndarray:
         """Checked and coded y, (N,); raises with the first offending row."""
+        if self.responses == "labels":
+            return encode_labels(data)
+        return encode_counts(data) if self.responses == "counts" else data.y
 
-    @abstractmethod
-    def term(self, f: Any, y: Any, **parameters: Any) -> Any:
+    def log_density(self, f: Any, y: Any, **parameters: Any) -> Any:
+        """Log density of coded y given f, of each row, as a PyTensor graph.
+
+        ``parameters`` holds all of ``parameter_names``, numbers among them. What does not depend on
+        f or on a parameter may be left out, but then scores leave it out too.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define `log_density(f, y, **parameters)`.")
+
+    def random(self, f: Any, size: Any, **parameters: Any) -> Any:
+        """A draw of y given f, as a graph of PyMC's unregistered variables (``pm.Normal.dist``)."""
+        raise NotImplementedError(f"{type(self).__name__} must define `random(f, size, **parameters)`.")
+
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """Add the observed variable ``"y"`` (dims ``obs``) to the PyMC model on the context stack.
 
-        ``parameters`` holds one value for each row, or one for all, for each name in ``self.parameters``, and the
-        ``weight`` of the rows where the data have weights: the log density of a row is then multiplied by it, as if the
-        row occurred so many times, while draws of y are those of weight 1 (:func:`zoo.likelihoods.weighted.observed`).
+        ``parameters`` holds one value for each row, or one for all, for each name in ``learned``. The
+        ``weight`` of a row multiplies its log density, as if the row occurred so many times, while
+        draws of y are those of weight 1 (:func:`zoo.likelihoods.weighted.observed`).
         """
+        values = {name: self.value_of(name, parameters.get(name)) for name in self.parameter_names}
+        return observed(_LawOf(self, tuple(values)), y, weight, f=f, **values)
 
     def information(self, f: Any, **parameters: Any) -> Any:
         """Expected information of f, a PyTensor graph, where minus the second derivative may be negative; else None."""
         return None
 
-    def augmentation(self) -> Augmentation | None:
-        """The augmentation that makes the likelihood Gaussian in f, or None if it has none."""
+    def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation | None:
+        """The augmentation that makes the likelihood Gaussian in f, or None if it has none.
+
+        Parameters
+        ----------
+        laws : mapping of str to Law
+            Priors of the learned parameters.
+        n_tasks : int
+            How many values a parameter has that every task has of its own.
+        """
         return None
+
+    def _starts(self, n_tasks: int, laws: Mapping[str, Law]) -> dict[str, np.ndarray]:
+        """Where a sampler starts the parameters: (1,), or (T,) of those that every task has of its own."""
+        sizes = {name: n_tasks if name in self.per_task else 1 for name in self.parameter_names}
+        return {
+            name: np.full(size, laws[name].typical if name in laws else getattr(self, name))
+            for name, size in sizes.items()
+        }
+
+    def _law_numbers(self, laws: Mapping[str, Law]) -> dict[str, np.ndarray]:
+        """Priors of the parameters as compiled samplers read them; a number has none."""
+        return {name: laws[name].numbers() if name in laws else fixed() for name in self.parameter_names}
+
+    # ---------------------------------------------------------------- predictions
 
     def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Probability of the positive class at draws ``f`` (S, n); only for labels.
 
-        ``parameters`` holds draws (S, n) of the variables in ``self.parameters``.
+        ``parameters`` holds draws (S, n) or (S, 1) of the variables in ``learned``.
         """
-        raise TypeError(f"{type(self).__name__} is for real responses. It has no class probability.")
+        if not self.labels:
+            raise TypeError(f"{type(self).__name__} is not for labels. It has no class probability.")
+        values = {name: self.value_of(name, parameters.get(name)) for name in self.parameter_names}
+        density = self.log_density(pt.as_tensor(f), pt.ones(np.shape(f)), **values)
+        return np.exp(np.asarray(density.eval()))
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Mean of y at draws ``f`` (S, n), on the scale of the model; here f itself. Not for labels.
 
-        ``parameters`` holds draws (S, n) or (S, 1) of the variables in ``self.parameters``.
+        ``parameters`` holds draws (S, n) or (S, 1) of the variables in ``learned``.
         """
         return f
 
     def normal_sd(self, **parameters: Any) -> np.ndarray | None:
         """Standard deviation of y around f where y is normal given f, on the scale of the model; here None.
 
-        ``parameters`` holds draws (S, n) or (S, 1) of the variables in ``self.parameters``. Predictions and scores
+        ``parameters`` holds draws (S, n) or (S, 1) of the variables in ``learned``. Predictions and scores
         then have closed forms. A class that overrides ``term`` has to override this too, or it does not count.
         """
         return None
 
+    # ---------------------------------------------------------------- files
 
-def label_values(y: np.ndarray) -> tuple[float, float]:
-    """The user's (negative, positive) label values: (-1, 1) or (0, 1)."""
-    return (-1.0, 1.0) if np.any(y == -1.0) else (0.0, 1.0)
-
-
-def encode_labels(data: MultiTaskData) -> np.ndarray:
-    """Labels -1/+1 from -1/+1, 0/1 or bool; raises on anything else or on one class in all tasks."""
-    negative, positive = label_values(data.y)
-    bad = ~np.isin(data.y, (negative, positive))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        where = f"row {row} (task {data.task_names[data.task[row]]!r})"
-        raise ValueError(
-            f"y is {data.y[row]:g} in {where}, but labels must be -1/+1 or 0/1. "
-            "Recode y, or choose a likelihood for real responses."
-        )
-    data.warn_about_single_class_tasks()
-    return np.where(data.y == positive, 1.0, -1.0)
+    def to_spec(self) -> dict[str, Any]:
+        """Word and fields, as JSON-ready data."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            "word": self.word,
+            **{name: v.to_spec() if isinstance(v, Law) else v for name, v in values.items()},
+        }
 
 
-def encode_counts(data: MultiTaskData) -> np.ndarray:
-    """Counts as they are; raises on a negative, a fraction, or data whose y was standardized."""
-    transform = data.transform
-    if transform is not None and (transform.y_scale != 1.0 or transform.y_mean != 0.0):
-        raise ValueError(
-            "y holds counts and must not be standardized: they would be no counts any more. "
-            "Use data.standardize(y=False)."
-        )
-    bad = (data.y < 0.0) | (data.y != np.floor(data.y))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        where = f"row {row} (task {data.task_names[data.task[row]]!r})"
-        raise ValueError(
-            f"y is {data.y[row]:g} in {where}, but counts are whole numbers of 0 or more. "
-            "Correct y, or choose a likelihood for real responses."
-        )
-    return data.y
+class _LawOf:
+    """The law of y as PyMC makes a variable of it: by name, or unregistered."""
+
+    def __init__(self, likelihood: Likelihood, names: tuple[str, ...]):
+        self.likelihood, self.names = likelihood, names
+        self.__name__ = type(likelihood).__name__
+
+    def _options(self) -> dict[str, Any]:
+        likelihood, names = self.likelihood, self.names
+
+        def logp(value: Any, f: Any, *parameters: Any) -> Any:
+            return likelihood.log_density(f, value, **dict(zip(names, parameters, strict=True)))
+
+        def dist(f: Any, *rest: Any) -> Any:
+            *parameters, size = rest
+            return likelihood.random(f, size, **dict(zip(names, parameters, strict=True)))
+
+        return {"logp": logp, "dist": dist, "class_name": self.__name__}
+
+    def __call__(self, name: str, f: Any, **arguments: Any) -> Any:
+        parameters = [arguments.pop(key) for key in self.names]
+        return pm.CustomDist(name, f, *parameters, **self._options(), **arguments)
+
+    def dist(self, f: Any, **arguments: Any) -> Any:
+        """Unregistered variable."""
+        parameters = [arguments.pop(key) for key in self.names]
+        return pm.CustomDist.dist(f, *parameters, **self._options(), **arguments)
 
 
-def learned_value(field: float | None, given: Any, name: str) -> Any:
-    """A parameter that is a field of the likelihood, or handed over where the model learns it."""
-    value = field if given is None else given
-    if value is None:
+def number_or_given(field: Any, given: Any, name: str) -> Any:
+    """A parameter that is a number of the likelihood, or handed over where the model learns it."""
+    if isinstance(field, float):
+        return np.float64(field)
+    if given is None:
         raise ValueError(f"{name} is learned by the model. Pass its value.")
-    return value
+    return given

@@ -35,12 +35,10 @@ class DifferentiatedResponses:
     Parameters
     ----------
     likelihood : Likelihood
-        Its ``term`` gives the log density, its ``information`` the expected information where that serves.
+        Its ``term`` gives the log density, its ``information`` the expected information where that serves. Its learned
+        parameters are positive, and handed over as logarithms in the order of ``learned``.
     y : (n,) array
         Coded responses.
-    fixed : dict
-        Parameters of the likelihood that are numbers, by name. The others are learned: positive, and handed over as
-        logarithms in the order of ``learned``.
     weight : (n,) array, optional
         Weights of the rows, above 0, which multiply their log densities.
     """
@@ -49,11 +47,10 @@ class DifferentiatedResponses:
         self,
         likelihood: Likelihood,
         y: np.ndarray,
-        fixed: dict[str, float] | None = None,
         weight: np.ndarray | None = None,
     ):
-        self.y, self.fixed, self.weight = y, dict(fixed or {}), weight
-        self.learned = tuple(name for name in likelihood.parameters if name not in self.fixed)
+        self.y, self.weight = y, weight
+        self.learned = likelihood.learned
         self._likelihood = likelihood
         self._density, self._slopes = self._compile()
 
@@ -89,11 +86,7 @@ class DifferentiatedResponses:
     def _compile(self) -> tuple[Any, Any]:
         f = pt.dvector("f")
         logs = [pt.dscalar(f"log_{name}") for name in self.learned]
-        # PyTensor would hold a number such as 0.5 in single precision, and take its logarithm there.
-        values = {
-            **{name: pt.constant(value, dtype="float64") for name, value in self.fixed.items()},
-            **{name: pt.exp(log) for name, log in zip(self.learned, logs, strict=True)},
-        }
+        values = {name: pt.exp(log) for name, log in zip(self.learned, logs, strict=True)}
         rows = self._times_weight(log_density(self._likelihood, f, self.y, values))
         total = pt.sum(rows)
         slope = _gradient(total, f)

@@ -1,52 +1,58 @@
-"""Gaussian likelihood, with one noise for all rows or one a task."""
+"""Gaussian likelihood, with one noise for all rows or one per task."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
 
-from zoo.checks import positive
-from zoo.data import MultiTaskData
-from zoo.likelihoods.base import Likelihood, learned_value
+from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmented_real_responses import (
+    GaussianLaws,
+    GaussianParameters,
+    gaussian_draw,
+    gaussian_update,
+)
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
 
 __all__ = ["Gaussian"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Gaussian(Likelihood):
     """Real responses, ``y ~ N(f, noise^2)``.
 
     Parameters
     ----------
-    noise : float or None
-        Standard deviation, above 0. None: the model's variable ``noise``.
+    noise : float, "learned" or Law
+        Standard deviation: a number above 0; the model's variable ``noise``, with the prior that the
+        factory has for it; or with a prior of your own.
+    per_task : sequence of str
+        ``("noise",)`` for a noise of its own for every task.
     """
 
-    weights: ClassVar[bool] = True
-    noise: float | None = None
+    word: ClassVar[str] = "gaussian"
+    augmented: ClassVar[bool] = True
+    parameter_names: ClassVar[tuple[str, ...]] = ("noise",)
 
-    def __post_init__(self) -> None:
-        if self.noise is not None:
-            positive(self.noise, "noise")
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The standard deviation, where it is the model's."""
-        return ("noise",) if self.noise is None else ()
-
-    def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Y as it is."""
-        return data.y
+    noise: float | str | Law = "learned"
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        noise = learned_value(self.noise, parameters.get("noise"), "noise")
-        return observed(pm.Normal, y, weight, mu=f, sigma=noise)
+        return observed(pm.Normal, y, weight, mu=f, sigma=self.value_of("noise", parameters.get("noise")))
+
+    def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
+        """The Gaussian itself, whose noise is drawn given f."""
+        parameters = GaussianParameters(**self._starts(n_tasks, laws))
+        numbers = GaussianLaws(**self._law_numbers(laws))
+        update = gaussian_update if self.learned else None
+        return Augmentation(gaussian_draw, parameters, self.learned, self.per_task, numbers, update)
 
     def normal_sd(self, **parameters: Any) -> np.ndarray | None:
         """The standard deviation."""
-        return np.asarray(learned_value(self.noise, parameters.get("noise"), "noise"))
+        return np.asarray(self.value_of("noise", parameters.get("noise")))

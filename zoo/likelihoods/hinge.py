@@ -2,44 +2,76 @@ r"""Hinge pseudo-likelihood of Li, Zhu & Chen (2014), eq (3): :math:`\exp(-2C \m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from zoo.checks import positive
-from zoo.data import MultiTaskData
-from zoo.distributions.hinge import HingePseudoLikelihood, NormalisedHinge
+from zoo.distributions import hinge as distributions
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.compiled import njit
 from zoo.inference.draws import inverse_gaussians
-from zoo.likelihoods.base import Likelihood, encode_labels, learned_value
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
 
-__all__ = ["Hinge"]
+__all__ = ["Hinge", "NormalisedHinge"]
+
+
+class HingeParameters(NamedTuple):
+    """``C`` and ``margin``, (1,)."""
+
+    C: np.ndarray
+    margin: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _augment(rng, f, y, weight, parameters, w, v):
+def _augment(rng, f, y, weight, task, parameters, w, v):
     # 1 / lambda_n ~ inverse Gaussian(mean 1 / (C |m - y f|), shape 1): li2014 eq (10).
     # Expanding -(C (m - y f) + lambda)^2 / (2 lambda) in f gives the weight and the linear term.
-    margin = parameters[1]
+    margin = parameters.margin[0]
     for n in range(len(f)):
-        w[n] = 1.0 / (parameters[0] * weight[n] * abs(margin - y[n] * f[n]))
+        w[n] = 1.0 / (parameters.C[0] * weight[n] * abs(margin - y[n] * f[n]))
     inverse_gaussians(rng, w, w)
     for n in range(len(f)):
-        C = parameters[0] * weight[n]
+        C = parameters.C[0] * weight[n]
         v[n] = C * y[n] * (C * margin * w[n] + 1.0)
         w[n] *= C * C
 
 
-def _hinges(y: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    return np.array([np.full_like(y, parameters[1]), y])
+def _hinges(y: np.ndarray, parameters: HingeParameters) -> np.ndarray:
+    return np.array([np.full_like(y, parameters.margin[0]), y])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hinge(Likelihood):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _HingeLoss(Likelihood):
+    """What the hinge and its normalised form share."""
+
+    responses: ClassVar[Literal["real", "labels", "counts"]] = "labels"
+    smooth: ClassVar[bool] = False
+
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.margin, "margin")
+        object.__setattr__(self, "margin", float(self.margin))
+
+    def minus_loss(self, f: np.ndarray, y: np.ndarray, C: Any = None) -> np.ndarray:
+        """``-2C max(0, m - y f)``."""
+        return np.asarray(-2.0 * self.value_of("C", C) * np.maximum(0.0, self.margin - y * f))
+
+    def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
+        """Normalised probability of +1."""
+        C = parameters.get("C")
+        return expit(self.minus_loss(f, np.ones(()), C) - self.minus_loss(f, -np.ones(()), C))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Hinge(_HingeLoss):
     r"""Labels -1/+1 under the hinge loss.
 
     Its density is a pseudo-likelihood: it does not sum to one over the labels. Where a proper density is
@@ -48,56 +80,66 @@ class Hinge(Likelihood):
 
     Parameters
     ----------
-    C : float or None
-        Weight of the loss, above 0. None: the model's variable ``C``, under the normalised form, which alone can tell
-        one C from another.
+    C : float
+        Weight of the loss, above 0.
     margin : float
         ``m`` (the paper's t or, in its text, the cost of a wrong prediction), above 0.
     """
 
-    labels: ClassVar[bool] = True
-    weights: ClassVar[bool] = True
-    C: float | None = 1.0
-    margin: float = 1.0
+    word: ClassVar[str] = "hinge"
+    augmented: ClassVar[bool] = True
+    parameter_names: ClassVar[tuple[str, ...]] = ("C",)
+
+    C: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.C is not None:
-            positive(self.C, "C")
-        positive(self.margin, "margin")
+        super().__post_init__()
+        if self.learned:
+            raise ValueError(
+                "C of Hinge cannot be learned: the hinge is no density of labels, so no C is likelier than another. "
+                'Use NormalisedHinge(C="learned").'
+            )
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """``C`` where it is learned."""
-        return ("C",) if self.C is None else ()
-
-    @property
-    def generative(self) -> bool:
-        """Only in its normalised form: over the two labels the pseudo-likelihood sums to a function of f."""
-        return self.C is None
-
-    def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Labels as -1/+1."""
-        return encode_labels(data)
+    def proper(self) -> bool:
+        """No: over the two labels the pseudo-likelihood sums to a function of f."""
+        return False
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
-        """The (pseudo-)likelihood as an observed variable, so that pointwise log densities exist."""
-        if self.C is None:
-            return observed(NormalisedHinge, y, weight, f=f, C=parameters["C"], margin=self.margin)
-        return observed(HingePseudoLikelihood, y, weight, f=f, C=self.C, margin=self.margin)
-
-    def log_density(self, f: np.ndarray, y: np.ndarray, C: Any = None) -> np.ndarray:
-        """``-2C max(0, m - y f)``."""
-        return np.asarray(-2.0 * learned_value(self.C, C, "C") * np.maximum(0.0, self.margin - y * f))
-
-    def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
-        """Normalised probability of +1."""
-        C = parameters.get("C")
-        return expit(self.log_density(f, np.ones(()), C) - self.log_density(f, -np.ones(()), C))
+        """The pseudo-likelihood as an observed variable, so that pointwise log densities exist."""
+        law = distributions.HingePseudoLikelihood
+        return observed(law, y, weight, f=f, C=self.C, margin=self.margin)
 
     def simulate(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Labels from the normalised form."""
         return np.where(rng.random(f.shape) < self.probability(f), 1.0, -1.0)
 
-    def augmentation(self) -> Augmentation | None:
-        """Inverse-Gaussian weights, li2014 eqs (7) and (10); none for the normalised form."""
-        return None if self.C is None else Augmentation(_augment, np.array([self.C, self.margin]), _hinges)
+    def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
+        """Inverse-Gaussian weights, li2014 eqs (7) and (10)."""
+        parameters = HingeParameters(np.array([self.C]), np.array([self.margin]))
+        return Augmentation(_augment, parameters, hinges=_hinges)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NormalisedHinge(_HingeLoss):
+    r"""Labels -1/+1 with :math:`p(y \mid f) = e^{-2C \max(0, m - yf)} / \sum_{y'} e^{-2C \max(0, m - y'f)}`.
+
+    The proper density that belongs to the hinge loss: it alone can tell one C from another.
+
+    Parameters
+    ----------
+    C : float, "learned" or Law
+        Weight of the loss, above 0.
+    margin : float
+        ``m``, above 0.
+    """
+
+    word: ClassVar[str] = "normalised_hinge"
+    parameter_names: ClassVar[tuple[str, ...]] = ("C",)
+
+    C: float | str | Law = "learned"
+
+    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
+        """The likelihood as an observed variable."""
+        law, C = distributions.NormalisedHinge, self.value_of("C", parameters.get("C"))
+        return observed(law, y, weight, f=f, C=C, margin=self.margin)

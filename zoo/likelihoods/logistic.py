@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from scipy.special import expit
 
-from zoo.data import MultiTaskData
-from zoo.likelihoods.base import Likelihood, encode_labels
+from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmented_discrete_responses import LogisticParameters, logistic_draw
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
 
 __all__ = ["Logistic"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Logistic(Likelihood):
     """Labels -1/+1 with probability ``1 / (1 + exp(-y f))``."""
 
-    labels: ClassVar[bool] = True
-    weights: ClassVar[bool] = True
-
-    def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Labels as -1/+1."""
-        return encode_labels(data)
+    word: ClassVar[str] = "logistic"
+    augmented: ClassVar[bool] = True
+    responses: ClassVar[Literal["real", "labels", "counts"]] = "labels"
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
         return observed(_Bernoulli, y, weight, f=f)
+
+    def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
+        """A Polya-Gamma variable per row (Polson, Scott & Windle 2013)."""
+        return Augmentation(logistic_draw, LogisticParameters())
 
     def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Probability of +1."""

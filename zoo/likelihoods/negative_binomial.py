@@ -2,44 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from zoo.data import MultiTaskData
-from zoo.likelihoods.base import Likelihood, encode_counts
+from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmented_discrete_responses import (
+    NegativeBinomialLaws,
+    NegativeBinomialParameters,
+    negative_binomial_draw,
+    negative_binomial_update,
+)
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
 
 __all__ = ["NegativeBinomial"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class NegativeBinomial(Likelihood):
     r"""Counts with mean :math:`\mu = e^f` and variance :math:`\mu + \mu^2 / d`.
 
-    d is the model's variable ``dispersion``: the smaller, the more the counts vary; as it grows, the law becomes
-    Poisson.
+    Parameters
+    ----------
+    dispersion : float, "learned" or Law
+        d: the smaller, the more the counts vary; as it grows, the law becomes Poisson.
     """
 
-    weights: ClassVar[bool] = True
+    word: ClassVar[str] = "negative_binomial"
+    augmented: ClassVar[bool] = True
+    responses: ClassVar[Literal["real", "labels", "counts"]] = "counts"
+    parameter_names: ClassVar[tuple[str, ...]] = ("dispersion",)
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The dispersion."""
-        return ("dispersion",)
-
-    def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Counts as they are; raises on anything else, and on counts that were standardized."""
-        return encode_counts(data)
+    dispersion: float | str | Law = "learned"
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
         # PyTensor holds a number such as 50.0 in single precision, which shows in the log-gamma function.
-        dispersion = pt.cast(parameters["dispersion"], "float64")
+        dispersion = pt.cast(self.value_of("dispersion", parameters.get("dispersion")), "float64")
         return observed(pm.NegativeBinomial, y, weight, mu=pt.exp(f), alpha=dispersion)
+
+    def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
+        """A Polya-Gamma variable per row (Polson, Scott & Windle 2013); the dispersion is drawn under the law."""
+        parameters = NegativeBinomialParameters(**self._starts(n_tasks, laws))
+        numbers = NegativeBinomialLaws(**self._law_numbers(laws))
+        update = negative_binomial_update if self.learned else None
+        return Augmentation(negative_binomial_draw, parameters, self.learned, self.per_task, numbers, update)
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """``exp(f)``."""

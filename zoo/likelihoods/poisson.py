@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from zoo.data import MultiTaskData
-from zoo.likelihoods.base import Likelihood, encode_counts
+from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.weighted import observed
 
 __all__ = ["Poisson"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Poisson(Likelihood):
     """Counts, ``y ~ Poisson(exp(f))``: mean and variance are ``exp(f)``."""
 
-    weights: ClassVar[bool] = True
-
-    def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Counts as they are; raises on anything else, and on counts that were standardized."""
-        return encode_counts(data)
+    word: ClassVar[str] = "poisson"
+    responses: ClassVar[Literal["real", "labels", "counts"]] = "counts"
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""

@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import pymc as pm
 
-from zoo.data import MultiTaskData
+from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmented_real_responses import (
+    StudentTLaws,
+    StudentTParameters,
+    student_t_draw,
+    student_t_update,
+)
 from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
 
 __all__ = ["StudentT"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StudentT(Likelihood):
-    """Real responses, ``y = f + noise * t`` with ``t`` of ``degrees`` degrees of freedom; the model knows both."""
+    """Real responses, ``y = f + noise * t`` with ``t`` of ``degrees`` degrees of freedom.
 
-    weights: ClassVar[bool] = True
+    Parameters
+    ----------
+    noise, degrees : float, "learned" or Law
+        Scale, and degrees of freedom of the law: a number above 0; the model's variable with the
+        prior that the factory has for it; or with a prior of your own.
+    """
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Scale and degrees of freedom."""
-        return ("noise", "degrees")
+    word: ClassVar[str] = "student_t"
+    augmented: ClassVar[bool] = True
+    parameter_names: ClassVar[tuple[str, ...]] = ("noise", "degrees")
 
-    def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Y as it is."""
-        return data.y
+    noise: float | str | Law = "learned"
+    degrees: float | str | Law = "learned"
 
     def information(self, f: Any, **parameters: Any) -> Any:
         r"""Expected information :math:`(\nu + 1) / ((\nu + 3) \sigma^2)`: the log density is not concave."""
-        degrees = parameters["degrees"]
-        return (degrees + 1.0) / ((degrees + 3.0) * parameters["noise"] ** 2)
+        noise, degrees = self._values(parameters)
+        return (degrees + 1.0) / ((degrees + 3.0) * noise**2)
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        return observed(pm.StudentT, y, weight, nu=parameters["degrees"], mu=f, sigma=parameters["noise"])
+        noise, degrees = self._values(parameters)
+        return observed(pm.StudentT, y, weight, nu=degrees, mu=f, sigma=noise)
+
+    def _values(self, parameters: dict[str, Any]) -> list[Any]:
+        return [self.value_of(name, parameters.get(name)) for name in self.parameter_names]
+
+    def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
+        """A gamma variable per row makes it Gaussian; noise and degrees are drawn under the law itself."""
+        parameters = StudentTParameters(**self._starts(n_tasks, laws))
+        numbers = StudentTLaws(**self._law_numbers(laws))
+        update = student_t_update if self.learned else None
+        return Augmentation(student_t_draw, parameters, self.learned, self.per_task, numbers, update)

@@ -9,16 +9,16 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from zoo.checks import one_of, positive
+from zoo.checks import positive
 from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run
 from zoo.inference.conjugate import NOISE_RATE, NOISE_SHAPE, linear_regression_draws
 from zoo.inference.laplace import logistic_regression_draws
-from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.laws import InverseGammaOfSquare, Law
 from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
-from zoo.models.prior_density import deviation_density, standard_normal_density
+from zoo.models.prior_density import standard_normal_density
 
 __all__ = ["IndependentTasks", "PooledTasks"]
 
@@ -32,42 +32,45 @@ class _Regression(ModelFactory):
     by_task: ClassVar[bool]
     prior_order: ClassVar[tuple[str, ...]] = ("noise", "coefficients")
 
-    response: str = "normal"
+    likelihood_laws: ClassVar[dict[str, Law]] = {
+        **ModelFactory.likelihood_laws, "noise": InverseGammaOfSquare(NOISE_SHAPE, NOISE_RATE)
+    }  # fmt: skip
+
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        one_of(self.response, ("normal", "logistic"), "response")
+        super().__post_init__()
         positive(self.prior_scale, "prior_scale")
-
-    @property
-    def observation(self) -> Likelihood:
-        """Gaussian or logistic likelihood."""
-        return Gaussian() if self.response == "normal" else Logistic()
 
     @property
     def _in_units_of_noise(self) -> bool:
         """Whether the likelihood has a noise, in whose units the coefficients are."""
-        return "noise" in self.observation.parameters
+        return "noise" in self.likelihood.parameter_names
+
+    def parameter_dims(self, name: str) -> tuple[str, ...]:
+        """Every task has its own, where tasks share nothing."""
+        return ("task",) if self.by_task else super().parameter_dims(name)
 
     def priors(self, data: ModelData) -> dict[str, Any]:
         """Coefficients with a learned scale; for real responses in units of the noise."""
         task = ("task",) if self.by_task else ()
         tau = pm.HalfNormal("shrinkage", self.prior_scale, dims=task)
-        scale = tau
-        if self._in_units_of_noise:
-            variance = pm.InverseGamma("_noise_variance", NOISE_SHAPE, NOISE_RATE, dims=task)
-            scale = tau * pm.Deterministic("noise", variance**0.5, dims=task)
+        parameters = {**self.likelihood.fixed, **self.add_parameters(data)}
+        scale = tau * parameters["noise"] if self._in_units_of_noise else tau
         white = pm.Normal("_coefficients", dims=("feature", *task))
         return {"coefficients": pm.Deterministic("coefficients", white * scale, dims=("feature", *task))}
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Densities of the noise, and of the coefficients given it."""
         if name == "noise":
-            return deviation_density(values[name], NOISE_SHAPE, NOISE_RATE)
-        scale = values["shrinkage"] * (values["noise"] if self._in_units_of_noise else 1.0)
+            return self.law_of(name).density_of_deterministic(values[name])
+        noise = {**self.likelihood.fixed, **values}.get("noise", 1.0) if self._in_units_of_noise else 1.0
+        scale = values["shrinkage"] * noise
         return standard_normal_density(values[name], scale) if name == "coefficients" else None
 
     def _methods(self) -> list[Method]:
+        if self.likelihood not in (Gaussian(), Logistic()):
+            return super()._methods()
         best = (
             Method(
                 "exact",
@@ -75,7 +78,7 @@ class _Regression(ModelFactory):
                 weights=True,
                 independent=True,
             )
-            if self.response == "normal"
+            if self.likelihood == Gaussian()
             else Method(
                 "laplace",
                 "approximation: Gaussian at the mode, prior scale by its evidence",
@@ -131,8 +134,8 @@ class PooledTasks(_Regression):
 
     Parameters
     ----------
-    response : {"normal", "logistic"}
-        Real responses or labels (-1/+1, 0/1 or bool).
+    likelihood : str or Likelihood
+        Law of y given f: "gaussian" and "logistic" have methods of their own, others are sampled by NUTS.
     prior_scale : float
         Scale of the half-normal prior of ``shrinkage``.
     """
@@ -148,8 +151,8 @@ class IndependentTasks(_Regression):
 
     Parameters
     ----------
-    response : {"normal", "logistic"}
-        Real responses or labels (-1/+1, 0/1 or bool).
+    likelihood : str or Likelihood
+        Law of y given f: "gaussian" and "logistic" have methods of their own, others are sampled by NUTS.
     prior_scale : float
         Scale of the half-normal prior of ``shrinkage``.
     """
@@ -164,8 +167,9 @@ class IndependentTasks(_Regression):
         shrinkage = np.abs(rng.normal(scale=self.prior_scale, size=size))
         scale = shrinkage
         draws = {"shrinkage": shrinkage}
+        for name in self.likelihood.learned:
+            draws[name] = self.law_of(name).random(size, rng)
         if self._in_units_of_noise:
-            draws["noise"] = np.sqrt(NOISE_RATE / rng.gamma(NOISE_SHAPE, size=size))
-            scale = shrinkage * draws["noise"]
+            scale = shrinkage * {**self.likelihood.fixed, **draws}["noise"]
         white = rng.standard_normal((*size[:2], posterior.sizes["feature"], size[2]))
         return {**draws, "coefficients": white * scale[:, :, None]}

@@ -14,8 +14,15 @@ import pytensor.tensor as pt
 from scipy.special import expit, log_expit, logit
 
 from zoo.distributions import InverseWishartCholesky
+from zoo.likelihoods.laws import Law
 
-__all__ = ["Coordinates", "Hyper", "scaled_covariance"]
+__all__ = [
+    "Coordinates",
+    "Hyper",
+    "parameter_hypers",
+    "require_one_value_for_all_tasks",
+    "scaled_covariance",
+]
 
 # Free coordinates further out than this are at their bound for every purpose; factors of Q keep an inverse.
 _BOUND, _BOUND_OF_COVARIANCE = 15.0, 6.0
@@ -39,6 +46,34 @@ class Hyper(NamedTuple):
     """"positive", "unit" for (0, 1), "real", or "covariance"."""
     dims: tuple[str, ...] | None = None
     """Its dims in the model, of which the factory gives the coords; left out: dims of its own, counted."""
+    law: Law | None = None
+    """Its prior, where that is not the usual one; of a positive number."""
+
+
+def parameter_hypers(factory: Any, starts: dict[str, float]) -> dict[str, Hyper]:
+    """The learned parameters of the factory's likelihood, by name.
+
+    ``starts`` are where they start, and their prior medians, where the user gives no prior.
+    """
+    result = {}
+    for name in factory.likelihood.learned:
+        law = getattr(factory.likelihood, name)
+        if not isinstance(law, Law):
+            law = None if name in starts else factory.law_of(name)
+        if law is not None and not law.proper:
+            raise ValueError(f"{name} has the prior Flat(), which is for EM alone. Give it a proper prior.")
+        result[name] = Hyper(starts[name]) if law is None else Hyper(law.typical, law=law)
+    return result
+
+
+def require_one_value_for_all_tasks(factory: Any) -> None:
+    """Raise where a parameter of the likelihood has a value for each task, which no evidence here knows."""
+    if factory.likelihood.per_task:
+        raise ValueError(
+            f"per_task={factory.likelihood.per_task!r} is for NIWLinear, NIWGaussianProcess, MaxMargin, "
+            f"NonparametricMaxMargin and IndependentTasks. {type(factory).__name__} has one "
+            f"{factory.likelihood.per_task[0]} for all tasks."
+        )
 
 
 def scaled_covariance(root: Any) -> Any:
@@ -139,7 +174,9 @@ class Coordinates:
         total = 0.0
         for name, hyper in self.hypers.items():
             part = z[self._slice[name]]
-            if hyper.kind == "unit":
+            if hyper.law is not None:
+                total += float(np.sum(hyper.law.log_density(np.exp(part)) + part))
+            elif hyper.kind == "unit":
                 total += float(np.sum(log_expit(part) + log_expit(-part)))
             else:
                 centre = _FREE[hyper.kind](np.asarray(hyper.value, dtype=np.float64)).ravel()
@@ -161,7 +198,9 @@ class Coordinates:
             if hyper.dims is None:
                 for dim, n in zip(dims, shape, strict=True):
                     model.add_coord(dim, np.arange(n))
-            if hyper.kind == "unit":
+            if hyper.law is not None:
+                variable = hyper.law.variable(name, dims)
+            elif hyper.kind == "unit":
                 variable = pm.Uniform(name, 0.0, 1.0, dims=dims)
             elif hyper.kind == "real":
                 variable = pm.Normal(name, np.asarray(hyper.value), 1.0, dims=dims)

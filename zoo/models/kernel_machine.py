@@ -265,7 +265,7 @@ def mode(
     """The posterior mode of labels or of responses under the epsilon-insensitive loss."""
     z = space.coordinates.start
     numbers = space.numbers(z)
-    if factory.loss == "logistic":
+    if factory.likelihood.word == "logistic":
         found = _logistic_mode(space, numbers)
         values, objective, converged = found.conditional.mean, -found.log_joint, True
     else:
@@ -293,8 +293,10 @@ def _support_vectors(
     else:
         root = covariance_root(numbers)
         features = root[data.point]
+    loss: Any = factory.likelihood
+    epsilon = getattr(loss, "epsilon", 0.0)
     found = support_vector_machine(
-        features, space.y, factory.loss, factory.C, factory.epsilon, data.weight, tol, max_iter,
+        features, space.y, loss.word, loss.C, epsilon, data.weight, tol, max_iter,
         integer_seed(run.random_seed),
     )  # fmt: skip
     if isinstance(space, WeightSpace):

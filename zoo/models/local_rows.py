@@ -15,7 +15,7 @@ from zoo.data import MultiTaskData
 from zoo.inference.local_fits import LocalRegressions, cross_validation
 from zoo.inference.weighted_moments import weighted_mean, weighted_sd
 from zoo.kernels.basis import Basis, distinct_rows
-from zoo.likelihoods.base import label_values
+from zoo.likelihoods.coding import label_values
 
 if TYPE_CHECKING:
     from zoo.models.local_smoothing import KernelLocalSmoothing
@@ -125,7 +125,7 @@ class KnownRows:
     @cached_property
     def regressions(self) -> LocalRegressions:
         """The rows, ready for local fits."""
-        labels = self.factory.observation.labels
+        labels = self.factory.likelihood.labels
         y = np.where(self.data.y == label_values(self.data.y)[1], 1.0, -1.0) if labels else self.data.y
         z = self.standard(self.places)[self.place]
         return LocalRegressions(
@@ -151,8 +151,8 @@ class KnownRows:
                 bandwidth,
             )
         noise = 1.0
-        if not factory.observation.labels:
-            noise = float(factory.noise) if not isinstance(factory.noise, str) else 0.0
+        if not factory.likelihood.labels:
+            noise = factory.likelihood.fixed.get("noise", 0.0)
             if not noise:
                 # The same rows whether or not folds were dealt before.
                 rng = np.random.default_rng(factory.seed)

@@ -17,10 +17,7 @@ from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.local_windows import KERNELS
-from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.derivatives import log_density
-from zoo.likelihoods.gaussian import Gaussian
-from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
 from zoo.models.local_rows import Choice, KnownRows, LocalRows, require_places
 from zoo.models.varying_reading import read_places
@@ -108,7 +105,6 @@ class KernelLocalSmoothing(ModelFactory):
     constraints: ClassVar[dict[str, str]] = {"bandwidth": "> 0", "lam": "> 0", "noise": "> 0"}
     needs_t: ClassVar[bool] = True
 
-    response: str = "normal"
     bandwidth: float | str = "cv"
     lam: float | str = "cv"
     kernel: str = "epanechnikov"
@@ -117,7 +113,6 @@ class KernelLocalSmoothing(ModelFactory):
     instance_kernel: str = "linear"
     n_basis: int = 200
     lengthscale: float | str = "median"
-    noise: float | str = "residual"
     bandwidth_grid: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
     lam_grid: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     cv_folds: int = 5
@@ -125,11 +120,16 @@ class KernelLocalSmoothing(ModelFactory):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of(self.response, ("normal", "bernoulli_logit"), "response")
+        super().__post_init__()
+        if self.likelihood.word not in ("gaussian", "logistic") or self.likelihood.per_task:
+            raise ValueError(
+                f"likelihood is {self.likelihood!r}, and local fits are derived for gaussian (with one noise) and "
+                "logistic. Use VaryingCoefficientGP."
+            )
         one_of(self.kernel, KERNELS, "kernel")
         one_of(self.degree, (0, 1), "degree")
         one_of(self.instance_kernel, ("linear", "matern"), "instance_kernel")
-        words = {"bandwidth": "cv", "lam": "cv", "lengthscale": "median", "noise": "residual"}
+        words = {"bandwidth": "cv", "lam": "cv", "lengthscale": "median"}
         for name, word in words.items():
             value = getattr(self, name)
             if isinstance(value, str):
@@ -152,32 +152,13 @@ class KernelLocalSmoothing(ModelFactory):
         whole_number(self.cv_max_rows, "cv_max_rows")
         whole_number(self.seed, "seed", 0)
 
-    @property
-    def observation(self) -> Likelihood:
-        """Gaussian or logistic likelihood."""
-        return Gaussian() if self.response == "normal" else Logistic()
-
     # ---------------------------------------------------------------- hooks
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises without t, where a column of t is constant, and for responses without local fits."""
-        self._require_local_fits()
         y = super().validate(data)
         require_places(data, type(self).__name__)
         return y
-
-    def _require_local_fits(self) -> None:
-        """Raise where a subclass has responses for which bandwidth, penalty and noise cannot be chosen."""
-        observation = self.observation
-        real = observation.labels or type(observation).mean is Likelihood.mean
-        needed = [name for name in observation.parameters if name != "noise"]
-        if not real or needed:
-            what = f"need a variable {needed[0]!r}" if needed else "have another mean than f"
-            raise UnsupportedMethodError(
-                f"{type(self).__name__} overrides the hook `observation` with {type(observation).__name__} responses, "
-                f"which {what}: bandwidth, penalty and noise are chosen by local fits of real responses or labels. "
-                "Use zoo.VaryingCoefficientGP."
-            )
 
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
@@ -196,7 +177,7 @@ class KernelLocalSmoothing(ModelFactory):
         rows: Any = data.source
         # Rows to predict get the numbers of the fit from its posterior.
         choice = Choice(1.0, 1.0, 1.0) if rows.predicted else rows.known.choice
-        names = ["bandwidth", "lam", *self.observation.parameters]
+        names = ["bandwidth", "lam", *self.likelihood.parameter_names]
         result = {name: pm.Deterministic(name, _constant(getattr(choice, name))) for name in names}
         scale = choice.noise / choice.lam**0.5
         result["coefficients"] = pm.Normal("coefficients", 0.0, scale, dims=("feature", "place"))
@@ -238,9 +219,9 @@ class KernelLocalSmoothing(ModelFactory):
         white = pm.Normal.dist(0.0, 1.0, size=rows.n_rows)
         return mean + pm.Deterministic("innovation", _constant(1.0)) * sd * white
 
-    def likelihood(self, data: ModelData, f: Any) -> Any:
+    def observe(self, data: ModelData, f: Any) -> Any:
         """The observed variable, and for the rows of the fit what other places see of them."""
-        observed = super().likelihood(data, f)
+        observed = super().observe(data, f)
         rows: Any = data.source
         if rows.predicted:
             return observed
@@ -251,11 +232,11 @@ class KernelLocalSmoothing(ModelFactory):
             return observed
         variables = {name: model[name] for name in ("coefficients", "slopes") if name in model.named_vars}
         f = self.latent(ModelData.constant(pairs), variables)
-        term = log_density(self.observation, f, pairs.y, self.observed_parameters())
+        term = log_density(self.likelihood, f, pairs.y, self.add_parameters(data))
         pm.Potential("other_places", pt.sum(weight * term))
         return observed
 
-    likelihood.matches_observation = True  # type: ignore[attr-defined]
+    observe.matches_likelihood = True  # type: ignore[attr-defined]
 
     # ---------------------------------------------------------------- prediction
 
@@ -269,7 +250,7 @@ class KernelLocalSmoothing(ModelFactory):
         self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Mean and standard deviation (1, n) of f, of real responses by "map" and "exact", in closed form."""
-        if fit.method == "nuts" or self.observation.labels:
+        if fit.method == "nuts" or self.likelihood.labels:
             return None
         assert isinstance(rows, LocalRows)
         choice = _choice_of(fit)
@@ -318,7 +299,7 @@ class KernelLocalSmoothing(ModelFactory):
             point=True,
             weights=True,
         )
-        if self.response != "normal":
+        if self.likelihood.labels:
             return [point, *super()._methods()]
         exact = Method(
             "exact",
@@ -360,7 +341,7 @@ class KernelLocalSmoothing(ModelFactory):
         shape = w.shape[:2]
         variables: dict[str, Any] = {
             name: (("chain", "draw"), np.full(shape, getattr(choice, name)))
-            for name in ("bandwidth", "lam", *self.observation.parameters)
+            for name in ("bandwidth", "lam", *self.likelihood.parameter_names)
         }
         dims = ("chain", "draw", "feature", "place")
         variables["coefficients"] = (dims, np.ascontiguousarray(np.swapaxes(w[..., :M], 2, 3)))

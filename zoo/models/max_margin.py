@@ -43,16 +43,11 @@ class MaxMargin(MaxMarginBase):
 
     Parameters
     ----------
-    loss : {"hinge", "epsilon_insensitive"}
-        Labels (-1/+1, 0/1 or bool) or real responses.
-    C : float or "learned"
-        Weight of the loss. Per unit of y: standardize real responses. :func:`zoo.select` chooses it by
-        cross-validation. "learned": a variable with a standard log-normal prior, under the normalised form of the
-        likelihood, since the pseudo-likelihood cannot tell one C from another.
-    margin : float
-        Margin of the hinge.
-    epsilon : float
-        Half width of the tube without loss (the paper's 0.001).
+    likelihood : str or Likelihood
+        The paper's two losses are "hinge" (:class:`zoo.Hinge`) for labels (-1/+1, 0/1 or bool) and
+        "epsilon_insensitive" (:class:`zoo.EpsilonInsensitive`) for real responses. Their C, the weight of the loss, is
+        per unit of y: standardize real responses. :func:`zoo.select` chooses it by cross-validation
+        (``{"likelihood.C": [0.1, 1.0]}``). Any other likelihood serves too.
     class_weight : None, "balanced", pair or dict
         For labels: what multiplies the loss of negative and positive rows, ``(1, 3)`` or ``{-1: 1, 1: 3}``;
         "balanced" gives both classes of each task the same total weight. Weights of single rows are part of the data.
@@ -110,7 +105,7 @@ class MaxMargin(MaxMarginBase):
             pm.Deterministic("feature_cov", feature @ feature.T / scale, dims=("feature", "feature_bis"))
         if self.task_cov == "learned":
             pm.Deterministic("task_cov", task @ task.T * scale, dims=("task", "task_bis"))
-        self._add_C()
+        self.add_parameters(data)
         white = pm.Normal("_coefficients", dims=("feature", "task"))
         coefficients = pm.Deterministic("coefficients", feature @ white @ task.T, dims=("feature", "task"))
         return {"coefficients": coefficients}
@@ -134,7 +129,7 @@ class MaxMargin(MaxMarginBase):
         else:
             omega = np.broadcast_to(given, (chains, draws, D, D))
         result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng)}
-        return result if self.C != "learned" else {**result, "C": posterior["C"].to_numpy()}
+        return {**result, **self._parameters_of_new(posterior, len(names), rng)}
 
     # Derived for the hook `priors` of this class: a subclass is held against it.
     prior_density = MaxMarginBase.prior_density
@@ -142,7 +137,7 @@ class MaxMargin(MaxMarginBase):
     # ---------------------------------------------------------------- engines
 
     def _methods(self) -> list[Method]:
-        if self.observation.augmentation() is None:
+        if not self.likelihood.augmented:
             return super()._methods()
         return [
             Method(
@@ -206,9 +201,10 @@ class MaxMargin(MaxMarginBase):
         ValueError
             Where the model changes the block's prior, its likelihood, or how it enters f.
         """
-        if self.observation.augmentation() is None:
+        if self.likelihood.word not in ("hinge", "epsilon_insensitive"):
             raise UnsupportedMethodError(
-                'there is no Gibbs step for labels with C="learned". Give C a value.'
+                f"the Gibbs step is for the hinge and the epsilon-insensitive loss, and likelihood is "
+                f"{self.likelihood!r}. Sample the model with NUTS alone."
             )
         model = pm.modelcontext(model)
         known = {f.name: getattr(self, f.name) for f in fields(MaxMargin)}

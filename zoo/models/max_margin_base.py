@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 
 from zoo.checks import covariance, one_of, positive
@@ -17,9 +16,8 @@ from zoo.factory import ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.chains import run_chains
 from zoo.inference.matrix_normal import CovariancePrior, MatrixNormalKernel
-from zoo.likelihoods.base import Likelihood, encode_labels
-from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
-from zoo.likelihoods.hinge import Hinge
+from zoo.likelihoods.coding import encode_labels
+from zoo.models.new_tasks import of_some_task
 from zoo.models.prior_density import coefficients_density, covariance_density, scale_density
 
 __all__ = ["MaxMarginBase", "run_kernel"]
@@ -35,23 +33,14 @@ class MaxMarginBase(ModelFactory):
     prior_order: ClassVar[tuple[str, ...]] = ("covariance_scale", "feature_cov", "task_cov", "coefficients")
     shares_tasks: ClassVar[bool] = True
 
-    loss: str = "hinge"
-    C: float | str = 1.0
-    margin: float = 1.0
-    epsilon: float = 0.001
+    likelihood: Any = "hinge"
     class_weight: Any = None
     task_cov: Any = "learned"
     task_nu: float | None = None
     task_scale: Any = None
 
     def __post_init__(self) -> None:
-        one_of(self.loss, ("hinge", "epsilon_insensitive"), "loss")
-        if isinstance(self.C, str) and self.C != "learned":
-            raise ValueError(f'C is {self.C!r}. Give a number above 0, or "learned".')
-        # Their checks of C, margin and epsilon hold whatever the loss.
-        C = None if isinstance(self.C, str) else self.C
-        Hinge(C=C, margin=self.margin)
-        EpsilonInsensitive(C=C, epsilon=self.epsilon)
+        super().__post_init__()
         self._freeze_class_weight()
         self._check_prior("task")
 
@@ -79,8 +68,11 @@ class MaxMarginBase(ModelFactory):
         value = self.class_weight
         if value is None:
             return
-        if self.loss != "hinge":
-            raise ValueError('class_weight is for labels. Use loss="hinge", or weights of rows in the data.')
+        if not self.likelihood.labels:
+            raise ValueError(
+                f"class_weight is for labels, and {type(self.likelihood).__name__} is for other responses. "
+                "Use weights of rows in the data."
+            )
         if isinstance(value, str):
             one_of(value, ("balanced",), "class_weight")
             return
@@ -100,14 +92,6 @@ class MaxMarginBase(ModelFactory):
         for weight in pair:
             positive(weight, "class_weight")
         object.__setattr__(self, "class_weight", (float(pair[0]), float(pair[1])))
-
-    @property
-    def observation(self) -> Likelihood:
-        """Hinge or epsilon-insensitive pseudo-likelihood, or its normalised form where C is learned."""
-        C = None if isinstance(self.C, str) else self.C
-        if self.loss == "hinge":
-            return Hinge(C=C, margin=self.margin)
-        return EpsilonInsensitive(C=C, epsilon=self.epsilon)
 
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
@@ -153,7 +137,7 @@ class MaxMarginBase(ModelFactory):
             "y": y,
             "task": data.task,
             "weight": data.weight,
-            "augmentation": self.observation.augmentation(),
+            "augmentation": self.augmentation(data),
             "n_tasks": data.n_tasks,
             "task_prior": self._prior("task", data.n_tasks),
         }
@@ -202,10 +186,12 @@ class MaxMarginBase(ModelFactory):
         dims = (which, f"{which}_bis")
         return InverseWishartCholesky(f"_{which}_chol", prior.nu, scale_chol=scale_chol, dims=dims)
 
-    def _add_C(self) -> None:
-        """The prior of a learned C."""
-        if isinstance(self.C, str):
-            pm.LogNormal("C", 0.0, 1.0)
+    def _parameters_of_new(
+        self, posterior: Any, size: int, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Parameters of the likelihood for unseen tasks: those that were found, of some task where each has its own."""
+        found = {name: posterior[name].to_numpy() for name in self.likelihood.learned}
+        return {name: v if v.ndim == 2 else of_some_task(v, size, rng) for name, v in found.items()}
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Densities of the covariances and of the coefficients given them."""

@@ -24,7 +24,6 @@ from zoo.inference.ard_evidence import KERNELS
 from zoo.inference.ard_objective import Correlation, Parameters
 from zoo.inference.progress import ClimbProgress
 from zoo.kernels import describe, from_word, restore
-from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.model_data import ModelData
 from zoo.models import multi_laplace_mode as mode
@@ -136,6 +135,7 @@ class MultiLaplaceGP(ModelFactory):
     noise_floor: float = 0.01
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         one_of(self.ard, ("group", "shared", "independent", "pooled"), "ard")
         one_of(self.prior, ("multi_laplace", "horseshoe"), "prior")
         one_of(self.mean, ("constant", "zero", "linear"), "mean")
@@ -170,11 +170,6 @@ class MultiLaplaceGP(ModelFactory):
             raise TypeError(
                 f"kernel is a {type(kernel).__name__}. Give a word such as 'linear', or a covariance of pm.gp.cov."
             )
-
-    @property
-    def observation(self) -> Likelihood:
-        """Gaussian noise."""
-        return Gaussian()
 
     def base_covariance(self, input_dim: int) -> Any:
         """The covariance function at features times the roots of their ARD parameters; override it for your own."""
@@ -215,14 +210,13 @@ class MultiLaplaceGP(ModelFactory):
 
     def _require_normal_noise(self) -> None:
         """Raise where a subclass has another likelihood: functions are integrated out under normal noise alone."""
-        kind, observation = type(self), self.observation
-        own = kind.likelihood is not MultiLaplaceGP.likelihood and kind.latent is not MultiLaplaceGP.latent
-        if observation != Gaussian() and not own:
+        kind = type(self)
+        own = kind.observe is not MultiLaplaceGP.observe and kind.latent is not MultiLaplaceGP.latent
+        if self.likelihood != Gaussian() and not own:
             raise UnsupportedMethodError(
-                f"{kind.__name__} overrides the hook `observation` with {observation!r}, but {MultiLaplaceGP.__name__} "
-                "integrates its functions out, which needs normal noise with the model's `noise`. Override `latent` "
-                "and `likelihood` too, so that functions are variables, or use another model "
-                "(zoo.MultiTaskKernelMachine, zoo.VaryingCoefficientGP)."
+                f"likelihood is {self.likelihood!r}, but {kind.__name__} integrates its functions out, which needs "
+                "Gaussian noise with the prior of the field B. Override the hooks `latent` and `observe`, so that "
+                "functions are variables, or use another model (zoo.MultiTaskKernelMachine, zoo.VaryingCoefficientGP)."
             )
 
     def prepare(
@@ -320,11 +314,11 @@ class MultiLaplaceGP(ModelFactory):
         amplitude = priors["amplitude"] if self.amplitude == "task" else pt.ones(T)
         return Parameters(kappa, pt.broadcast_to(variance, (T,)), pt.broadcast_to(amplitude, (T,)))
 
-    def likelihood(self, data: ModelData, f: Any) -> Any:
+    def observe(self, data: ModelData, f: Any) -> Any:
         """The marginal likelihood of all tasks; at rows to predict, noise around f."""
         rows: Any = data.source
         if rows.known is not None:
-            return super().likelihood(data, f)
+            return super().observe(data, f)
         model = pm.modelcontext(None)
         names = ("kappa", "noise", *(("amplitude",) if self.amplitude == "task" else ()))
         kernel = self.correlation(rows.n_features)
@@ -337,8 +331,8 @@ class MultiLaplaceGP(ModelFactory):
         numbers = self._of_tasks({name: model[name] for name in names}, rows.n_tasks)
         return TaskProcesses("y", f, *numbers, fixed=fixed, observed=data.y, dims="obs")
 
-    likelihood.matches_observation = True  # type: ignore[attr-defined]
-    likelihood.takes_weights = True  # type: ignore[attr-defined]  # the inputs of `Processes` hold them
+    observe.matches_likelihood = True  # type: ignore[attr-defined]
+    observe.takes_weights = True  # type: ignore[attr-defined]  # the inputs of `Processes` hold them
 
     # ---------------------------------------------------------------- prediction
 

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import xarray as xr
 
 from zoo.arrays import as_array
-from zoo.checks import finite_matrix, not_negative, one_of, positive
+from zoo.checks import finite_matrix, one_of, positive
 from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
@@ -24,15 +24,15 @@ from zoo.kernels.linear_form import linear_form
 from zoo.kernels.mean_regularised import MeanRegularised
 from zoo.kernels.parameters import kernel_parameters, with_parameters
 from zoo.kernels.task_kernel import TaskKernel
-from zoo.likelihoods.base import Likelihood
-from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
-from zoo.likelihoods.gaussian import Gaussian
-from zoo.likelihoods.hinge import Hinge
-from zoo.likelihoods.logistic import Logistic
 from zoo.model_data import ModelData
 from zoo.models import kernel_machine as machine
 from zoo.models import online
-from zoo.models.kernel_hyper import Coordinates, Hyper
+from zoo.models.kernel_hyper import (
+    Coordinates,
+    Hyper,
+    parameter_hypers,
+    require_one_value_for_all_tasks,
+)
 from zoo.models.kernel_rows import KernelRows, conditional_function, function_moments, kernel_rows
 from zoo.models.kernel_sides import space_of
 from zoo.models.kernel_spaces import matrix_root, weight_graph
@@ -41,27 +41,27 @@ from zoo.models.wide_data import require_narrow
 
 __all__ = ["MultiTaskKernelMachine"]
 
-_LOSSES_OF = {
-    "exact": ("square",),
-    "gibbs": ("square", "hinge", "epsilon_insensitive"),
+# Likelihoods of each specialised method.
+_SERVES = {
+    "exact": ("gaussian",),
+    "gibbs": ("gaussian", "hinge", "epsilon_insensitive"),
     "map": ("hinge", "epsilon_insensitive", "logistic"),
     "laplace": ("logistic",),
 }
-_LOSSES = ("square", "hinge", "epsilon_insensitive", "logistic")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiTaskKernelMachine(ModelFactory):
-    r"""A kernel machine over all tasks at once, with any kernel on (x, task) and any of four losses.
+    r"""A kernel machine over all tasks at once, with any kernel on (x, task) and any likelihood.
 
     .. math::
 
         f \sim GP(0, a^2 K((x, \ell), (t, q))), \quad p(y \mid f) \propto e^{-L(y, f)}
 
     so that the posterior mode minimises :math:`\sum_n L(y_n, f(x_n, \ell_n)) + \|f\|_K^2 / (2 a^2)`, which is the
-    paper's (11) up to a constant factor. The loss L is :math:`(y - f)^2 / (2 \sigma^2)` ("square", sigma is ``noise``),
-    :math:`2C \max(0, 1 - yf)` ("hinge"), :math:`2C \max(0, |y - f| - \epsilon)` ("epsilon_insensitive"), or
-    :math:`\log(1 + e^{-yf})` ("logistic").
+    paper's (11) up to a constant factor. The paper's losses L are :math:`(y - f)^2 / (2 \sigma^2)` ("gaussian", where
+    sigma is ``noise``), :math:`2C \max(0, 1 - yf)` ("hinge"), :math:`2C \max(0, |y - f| - \epsilon)`
+    ("epsilon_insensitive"), and :math:`\log(1 + e^{-yf})` ("logistic"). All other likelihoods are sampled by NUTS.
 
     A kernel that is linear in x is held as ``coefficients`` (feature, task), whatever the number of rows; any other one
     as ``function_values`` (point), the function at the distinct rows. ``task_cov`` (task, task_bis) is the covariance
@@ -76,7 +76,8 @@ class MultiTaskKernelMachine(ModelFactory):
     kernel : "mean_regularised" or pm.gp.cov.Covariance
         The word is eq (22), or (25) with ``Q``. A covariance on [x, task], the task's number in the last column: see
         :mod:`zoo.kernels`; sums and products of these and those of ``pm.gp.cov`` too.
-    loss : {"square", "hinge", "epsilon_insensitive", "logistic"}
+    likelihood : str or Likelihood
+        Law of y given f: a word, or an object that holds its parameters, as ``zoo.Gaussian(noise=0.5)``.
     lam : float or "learned"
         Of the word's kernel, in (0, 1]: 1 learns each task alone; towards 0, with the amplitude held, all tasks become
         one. A learned amplitude grows with it, and what remains of the prior is that of a task's own part,
@@ -89,17 +90,13 @@ class MultiTaskKernelMachine(ModelFactory):
         start, and their prior medians.
     amplitude : float or "learned"
         ``a``: the scale of the functions.
-    noise : float or "learned"
-        Standard deviation of the square loss.
-    C, epsilon : float
-        Weight of the hinge and the epsilon-insensitive loss; half width of the tube without loss.
 
     Notes
     -----
     Draws of functions at new rows are joint up to 500 distinct rows a call, and beyond that right for each row alone.
     What is learned has the prior LogNormal(log value, 1) if positive, Uniform(0, 1) if it lies there, and Q an
     inverse-Wishart law, scaled to trace D. Methods "exact" and "laplace" maximise the evidence without these priors.
-    :func:`zoo.select` chooses fields by cross-validation, ``lam``, ``Q`` and ``C`` among them.
+    :func:`zoo.select` chooses fields by cross-validation, ``lam``, ``Q`` and ``likelihood.C`` among them.
 
     References
     ----------
@@ -115,20 +112,15 @@ class MultiTaskKernelMachine(ModelFactory):
     jitter: ClassVar[float] = JITTER
 
     kernel: Any = "mean_regularised"
-    loss: str = "square"
     lam: float | str = "learned"
     Q: Any = "identity"
     learn: tuple[str, ...] = ()
     amplitude: float | str = "learned"
-    noise: float | str = "learned"
-    C: float = 1.0
-    epsilon: float = 0.001
 
     def __post_init__(self) -> None:
-        one_of(self.loss, _LOSSES, "loss")
-        positive(self.C, "C")
-        not_negative(self.epsilon, "epsilon")
-        for name in ("amplitude", "noise", "lam"):
+        super().__post_init__()
+        require_one_value_for_all_tasks(self)
+        for name in ("amplitude", "lam"):
             value = getattr(self, name)
             if isinstance(value, str):
                 one_of(value, ("learned",), name)
@@ -143,7 +135,7 @@ class MultiTaskKernelMachine(ModelFactory):
             raise ValueError(
                 f'lam is {self.lam:g}. Give a number above 0 and at most 1 (1 learns each task alone), or "learned".'
             )
-        for name in ("lam", "amplitude", "noise", "C", "epsilon"):
+        for name in ("lam", "amplitude"):
             if not isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, float(value))
         self._freeze_Q()
@@ -207,17 +199,6 @@ class MultiTaskKernelMachine(ModelFactory):
                 ) from None
         return super().to_spec()
 
-    @property
-    def observation(self) -> Likelihood:
-        """The likelihood of the loss."""
-        if self.loss == "hinge":
-            return Hinge(C=self.C)
-        if self.loss == "epsilon_insensitive":
-            return EpsilonInsensitive(C=self.C, epsilon=self.epsilon)
-        if self.loss == "square":
-            return Gaussian(noise=None if isinstance(self.noise, str) else self.noise)
-        return Logistic()
-
     # ---------------------------------------------------------------- the kernel
 
     def hyperparameters(self, data: MultiTaskData) -> dict[str, Hyper]:
@@ -237,16 +218,16 @@ class MultiTaskKernelMachine(ModelFactory):
             }
         if self.amplitude == "learned":
             result["amplitude"] = Hyper(1.0)
-        if "noise" in self.observation.parameters and self.noise == "learned":
-            result["noise"] = Hyper(1.0)
-        return result
+        return {
+            **result,
+            **parameter_hypers(self, {"noise": 1.0, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}),
+        }
 
     def fixed_parameters(self) -> dict[str, Any]:
         """Fields that are numbers, by name."""
-        names = ["amplitude", *(["noise"] if self.loss == "square" else [])]
-        if isinstance(self.kernel, str):
-            names.append("lam")
+        names = ["amplitude", "lam"] if isinstance(self.kernel, str) else ["amplitude"]
         result = {name: getattr(self, name) for name in names if not isinstance(getattr(self, name), str)}
+        result.update(self.likelihood.fixed)
         if isinstance(self.Q, tuple):
             result["Q"] = np.array(self.Q)
         return result
@@ -401,11 +382,11 @@ class MultiTaskKernelMachine(ModelFactory):
 
     def _methods(self) -> list[Method]:
         best = {
-            "square": [
+            "gaussian": [
                 Method(
                     "exact",
                     "independent draws from the exact posterior given hyper-parameters of maximal evidence",
-                    estimates=self._learns_kernel or self.noise == "learned",
+                    estimates=self._learns_kernel or "noise" in self.likelihood.learned,
                     weights=True,
                     independent=True,
                 ),
@@ -443,12 +424,18 @@ class MultiTaskKernelMachine(ModelFactory):
                 Method("map", "the posterior mode by Newton's method", point=True, weights=True),
             ],
         }
-        found = best["hinge" if self.loss == "epsilon_insensitive" else self.loss]
+        found = best.get({"epsilon_insensitive": "hinge"}.get(self._word, self._word), [])
         if self._learns_kernel:
             found = [m for m in found if m.name != "map"]
         if self.Q == "learned":
             found = [m for m in found if m.name == "exact"]
         return [*found, *super()._methods()]
+
+    @property
+    def _word(self) -> str:
+        """The word of the likelihood, where the specialised methods know it: not where C is learned."""
+        word = self.likelihood.word
+        return "" if word == "epsilon_insensitive" and self.likelihood.learned else word
 
     @property
     def _learns_kernel(self) -> bool:
@@ -460,15 +447,15 @@ class MultiTaskKernelMachine(ModelFactory):
         return bool(own) or self.amplitude == "learned"
 
     def _engine(self, method: str | None, data: MultiTaskData) -> str:
-        if method == "map" and self.loss != "square" and self._learns_kernel:
+        if method == "map" and self._word in _SERVES["map"] and self._learns_kernel:
             raise UnsupportedMethodError(
                 f"{type(self).__name__} learns hyper-parameters, and method 'map' takes them as they are. Give numbers "
                 "for lam, amplitude and Q (zoo.select chooses them by cross-validation), or use another method."
             )
-        if method in _LOSSES_OF and self.loss not in _LOSSES_OF[method]:
+        if method in _SERVES and self._word not in _SERVES[method]:
             raise UnsupportedMethodError(
-                f"method {method!r} is for loss {' or '.join(map(repr, _LOSSES_OF[method]))}, not {self.loss!r}. "
-                f"Choose from {', '.join(self.methods)}."
+                f"method {method!r} is for likelihood {' or '.join(map(repr, _SERVES[method]))}, and this one is "
+                f"{self.likelihood!r}. Choose from {', '.join(self.methods)}."
             )
         name = super()._engine(method, data)
         if isinstance(self.Q, str) and self.Q == "learned":
@@ -497,15 +484,16 @@ class MultiTaskKernelMachine(ModelFactory):
         # Compiled here, once: chains in threads would each do it at the same time.
         space.numbers(start)
         space.parameters(start)
-        observation: Any = self.observation
-        augmentation = observation.augmentation()
+        likelihood: Any = self.likelihood
+        augmentation = self.augmentation(data) if likelihood.word != "gaussian" else None
         return KernelGibbs(
             prior=space,
             start=start,
             y=y,
             weight=np.ones(len(y)) if data.weight is None else data.weight,
+            task=data.task,
             augmentation=augmentation,
-            log_density=None if augmentation is None else observation.log_density,
+            log_density=None if augmentation is None else likelihood.minus_loss,
             amplitude=space.coordinates.position("amplitude").start if self.amplitude == "learned" else None,
             ridges=space.ridges(),
             **options,

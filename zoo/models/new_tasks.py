@@ -10,7 +10,7 @@ from zoo.data import MultiTaskData
 from zoo.fit import Fit
 from zoo.new_rows import read_rows
 
-__all__ = ["joined", "more_rows", "new_rows"]
+__all__ = ["joined", "more_rows", "new_rows", "of_some_task"]
 
 
 def new_rows(fit: Fit, task_data: MultiTaskData) -> MultiTaskData:
@@ -93,3 +93,9 @@ def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
         t=None if data.t is None or new.t is None else np.concatenate([data.t, new.t]),
         weight=_joined_weights(data, new),
     )
+
+
+def of_some_task(values: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """At each draw the values (chain, draw, T) of ``size`` tasks picked at random."""
+    chosen = rng.integers(values.shape[2], size=(*values.shape[:2], size))
+    return np.take_along_axis(values, chosen, axis=2)

@@ -38,8 +38,10 @@ class NIWLinear(NIWBase):
 
     Parameters
     ----------
-    response : {"normal", "student_t", "logistic"}
-        Noise of real responses, or labels (-1/+1, 0/1 or bool). All but "normal" are sampled by NUTS.
+    likelihood : str or Likelihood
+        Law of y given f, "gaussian" as in the paper, or any other one. The prior of ``noise`` is
+        ``InverseGammaOfSquare(1, 0.1)``: an inverse-gamma law of the variance. With ``Gaussian(per_task=("noise",))``
+        every task has a noise of its own; ``Gaussian(noise=Flat())`` is for the paper's EM, which has no prior of it.
     pi : float
         How many tasks the prior of the mean is worth; large values hold the mean at zero, as in the paper's section 6.
     delta : float
@@ -52,10 +54,6 @@ class NIWLinear(NIWBase):
     scale : float or (D, D) array_like
         :math:`C_0`; a number multiplies the identity. The default is the paper's; with D standardized features 1/D
         expects functions of variance 1, and predicts new tasks better where tasks are few.
-    noise : {"shared", "task"}
-        One noise standard deviation, or one a task.
-    noise_prior : pair of float, or None
-        Shape and rate of the inverse-gamma prior of the noise variance; None for the paper's EM, which has none.
     covariance_prior : {"inverse_wishart", "lkj"}
         "lkj": half-normal standard deviations and an LKJ(2) correlation matrix, on features whitened by ``scale``.
 

@@ -11,11 +11,12 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.checks import one_of, positive
+from zoo.checks import positive
 from zoo.data import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.factory import Method, ModelFactory, Run, UnsupportedMethodError
 from zoo.fit import Fit
+from zoo.inference.augmented_population import AugmentedPopulationKernel
 from zoo.inference.chains import run_chains
 from zoo.inference.em import (
     conditional_covariances,
@@ -28,13 +29,11 @@ from zoo.inference.matrix_normal import CovariancePrior
 from zoo.inference.noise_conditional import NoiseConditional
 from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.progress import ClimbProgress
-from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
-from zoo.likelihoods.logistic import Logistic
-from zoo.likelihoods.student_t import StudentT
+from zoo.likelihoods.laws import Flat, InverseGammaOfSquare, Law
 from zoo.model_data import ModelData
-from zoo.models.new_tasks import joined, new_rows
-from zoo.models.prior_density import coefficients_density, covariance_density, deviation_density
+from zoo.models.new_tasks import joined, new_rows, of_some_task
+from zoo.models.prior_density import coefficients_density, covariance_density
 from zoo.seeds import generator
 from zoo.storage import to_datatree
 
@@ -89,43 +88,46 @@ class NIWBase(ModelFactory):
     dim: ClassVar[str]
     """The dim of the coefficients."""
 
-    response: str = "normal"
+    likelihood_laws: ClassVar[dict[str, Law]] = {
+        **ModelFactory.likelihood_laws, "noise": InverseGammaOfSquare(1.0, 0.1)
+    }  # fmt: skip
+
     pi: float = 1.0
     delta: float = 3.0
     tau: float | str = 1.0
-    noise: str = "shared"
-    noise_prior: Any = (1.0, 0.1)
 
     def __post_init__(self) -> None:
-        one_of(self.response, ("normal", "student_t", "logistic"), "response")
-        one_of(self.noise, ("shared", "task"), "noise")
+        super().__post_init__()
         positive(self.pi, "pi")
         positive(self.delta, "delta")
         if not isinstance(self.tau, str) or self.tau != "prior":
             if isinstance(self.tau, str):
                 raise ValueError(f'tau is {self.tau!r}. Give a number above 0, or "prior".')
             positive(self.tau, "tau")
-        if self.noise_prior is not None:
-            pair = tuple(self.noise_prior) if np.ndim(self.noise_prior) == 1 else ()
-            if len(pair) != 2:
-                raise ValueError(
-                    f"noise_prior is {self.noise_prior!r}. Give the shape and the rate of an inverse-gamma law, "
-                    "or None for EM without a prior."
-                )
-            for value in pair:
-                positive(value, "noise_prior")
-            object.__setattr__(self, "noise_prior", tuple(float(v) for v in pair))
 
     @property
-    def observation(self) -> Likelihood:
-        """Gaussian, Student-t or logistic likelihood."""
-        kinds: dict[str, type[Likelihood]] = {"normal": Gaussian, "student_t": StudentT, "logistic": Logistic}
-        return kinds[self.response]()
+    def _conjugate(self) -> bool:
+        """Whether y is Gaussian with a noise that EM and the Gibbs sampler of this hierarchy know."""
+        return type(self.likelihood) is Gaussian and (
+            "noise" in self.likelihood.learned
+            and isinstance(self.law_of("noise"), InverseGammaOfSquare | Flat)
+        )
+
+    @property
+    def noise_prior(self) -> tuple[float, float] | None:
+        """Shape and rate of the inverse-gamma prior of the noise variance; None where it has none."""
+        law = self.law_of("noise")
+        return (law.shape, law.rate) if isinstance(law, InverseGammaOfSquare) else None
+
+    @property
+    def noise_by_task(self) -> bool:
+        """Whether every task has a noise of its own."""
+        return "noise" in self.likelihood.per_task
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; warns of real responses far from the scale that the priors expect."""
         y = super().validate(data)
-        if not self.observation.labels and np.mean(y**2) > _LARGE_RESPONSE:
+        if self.likelihood.responses == "real" and np.mean(y**2) > _LARGE_RESPONSE:
             warnings.warn(
                 f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
                 "the posterior, or the maximum that EM finds, says little of such values. Use data.standardize().",
@@ -156,13 +158,7 @@ class NIWBase(ModelFactory):
         result = {
             values: pm.Deterministic(values, half @ (centre[:, None] + chol @ white), dims=(self.dim, "task"))
         }
-        needed = self.observation.parameters
-        if "noise" in needed:
-            result["noise"] = self._noise(("task",) if self.noise == "task" else ())
-        if "degrees" in needed:
-            # Juarez & Steel (2010): little mass at Cauchy tails, much between heavy and normal ones.
-            result["degrees"] = pm.Gamma("degrees", 2.0, 0.1)
-        return result
+        return {**result, **self.add_parameters(data)}
 
     @property
     def prior_order(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -172,8 +168,8 @@ class NIWBase(ModelFactory):
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Densities of the population in whitened features, of the coefficients given it, and of the noise."""
-        if name == "noise" and self.noise_prior is not None:
-            return deviation_density(values[name], *self.noise_prior)
+        if name == "noise":
+            return self.law_of(name).density_of_deterministic(values[name])
         if not self._has_inverse_wishart:
             return None
         back = self.population(data).back
@@ -193,14 +189,6 @@ class NIWBase(ModelFactory):
     def _has_inverse_wishart(self) -> bool:
         """Whether the covariance of the population has this prior."""
         return True
-
-    def _noise(self, dims: tuple[str, ...]) -> Any:
-        """Noise standard deviation."""
-        if self.noise_prior is None:
-            return pm.HalfFlat("noise", dims=dims)
-        shape, rate = self.noise_prior
-        variance = pm.InverseGamma("_noise_variance", shape, rate, dims=dims)
-        return pm.Deterministic("noise", variance**0.5, dims=dims)
 
     def _factor(self, rank: int) -> Any:
         """A lower factor of the whitened covariance."""
@@ -229,24 +217,27 @@ class NIWBase(ModelFactory):
         if draws > 1:
             z -= z.mean(axis=(0, 1))
         result = {values: centre[..., None] + _roots(covariance) @ z}
-        for name in {"noise", "degrees"} & set(posterior.data_vars):
+        for name in self.likelihood.learned:
             array = posterior[name].to_numpy()
-            result[name] = _of_some_task(array, len(names), rng) if array.ndim == 3 else array
+            result[name] = of_some_task(array, len(names), rng) if array.ndim == 3 else array
         return result
 
     # ---------------------------------------------------------------- engines
 
     def _methods(self) -> list[Method]:
-        if self.response != "normal":
+        if not self.likelihood.augmented:
             return super()._methods()
+        gibbs = Method(
+            "gibbs",
+            "draws from the exact posterior by a compiled Gibbs sampler",
+            checkpoints=True,
+            continues=True,
+            weights=True,
+        )
+        if not self._conjugate:
+            return [gibbs, *super()._methods()]
         return [
-            Method(
-                "gibbs",
-                "draws from the exact posterior by a compiled Gibbs sampler",
-                checkpoints=True,
-                continues=True,
-                weights=True,
-            ),
+            gibbs,
             Method(
                 "em",
                 "the paper's penalised maximum likelihood, and the coefficients' posterior given it",
@@ -257,11 +248,13 @@ class NIWBase(ModelFactory):
         ]
 
     def _check_method(self, method: str) -> None:
-        if method != "em" and self.noise_prior is None and "noise" in self.observation.parameters:
-            raise ValueError(
-                f'noise_prior is None, which only method="em" can do without; method {method!r} draws from a '
-                "posterior, which needs a proper prior. Give noise_prior=(shape, rate)."
-            )
+        for name in self.likelihood.learned:
+            if method != "em" and not self.law_of(name).proper:
+                raise ValueError(
+                    f'{name} has the prior Flat(), which only method="em" can do with; method {method!r} draws from a '
+                    f"posterior, which needs a proper prior. Give the likelihood {name}=InverseGammaOfSquare(shape, "
+                    "rate)."
+                )
 
     def _fit_gibbs(
         self,
@@ -283,31 +276,37 @@ class NIWBase(ModelFactory):
 
         ``group_moves``: True takes the shears and scales of :mod:`zoo.inference.group_moves`, by default taken where
         tasks have few rows, and False leaves out those and the collapsed moves, by default taken where tasks hardly
-        know some of their coefficients.
+        know some of their coefficients. Where the likelihood is not Gaussian, there are no collapsed moves.
         """
         population = self.population(data)
         if group_moves is False:
             options = {"loose": 0, **options}
         if group_moves is None:
             group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
+        hierarchy: dict[str, Any] = {
+            "inputs": population.inputs,
+            "row": data.row,
+            "y": y,
+            "task": data.task,
+            "n_tasks": data.n_tasks,
+            "pi": self.pi,
+            "nu": self.delta + population.inputs.shape[1] - 1.0,
+            "half": population.half,
+            "names": self.names,
+            "group_moves": group_moves,
+            "weight": data.weight,
+        }
+        if not self._conjugate:
+            options.pop("loose", None)
+            return AugmentedPopulationKernel(**hierarchy, augmentation=self.augmentation(data), **options)
+        assert self.noise_prior is not None
         shape, rate = self.noise_prior
-        return NormalInverseWishartKernel(
-            inputs=population.inputs,
-            row=data.row,
-            y=y,
-            task=data.task,
-            n_tasks=data.n_tasks,
-            pi=self.pi,
-            nu=self.delta + population.inputs.shape[1] - 1.0,
-            half=population.half,
-            names=self.names,
-            noise_shape=shape,
-            noise_rate=rate,
-            noise_by_task=self.noise == "task",
-            group_moves=group_moves,
-            weight=data.weight,
-            **options,
-        )
+        noise: dict[str, Any] = {
+            "noise_shape": shape,
+            "noise_rate": rate,
+            "noise_by_task": self.noise_by_task,
+        }
+        return NormalInverseWishartKernel(**hierarchy, **noise, **options)
 
     def _fit_em(
         self,
@@ -337,7 +336,7 @@ class NIWBase(ModelFactory):
                 tau=tau,
                 scale=weight * np.eye(rank),
                 noise_prior=self.noise_prior,
-                noise_by_task=self.noise == "task",
+                noise_by_task=self.noise_by_task,
                 weight=data.weight,
                 noise_floor=noise_floor,
                 max_iter=max_iter,
@@ -516,8 +515,8 @@ class NIWBase(ModelFactory):
                 floor = least if self.noise_prior is None else _SMALLEST_SHARE * least
                 result[t] = law.mode(self.noise_prior, floor)
             else:
-                shape, rate = self.noise_prior
-                result[t] = law.draw(shape, rate, rng)
+                assert self.noise_prior is not None
+                result[t] = law.draw(*self.noise_prior, rng)
         return np.sqrt(result)
 
     def _kernel_draws(self, draws: np.ndarray) -> xr.DataArray:
@@ -530,10 +529,10 @@ class NIWBase(ModelFactory):
                 f"{type(self).__name__} overrides the hook `{hooks[0]}`, and `condition` was derived for the original. "
                 "Fit all tasks together."
             )
-        if self.response != "normal":
+        if not self._conjugate:
             raise UnsupportedMethodError(
-                f"response {self.response!r} of {type(self).__name__} has no closed form for a new task. "
-                "Fit all tasks together."
+                f"`condition` integrates coefficients out, which needs Gaussian noise with an inverse-gamma prior, and "
+                f"likelihood is {self.likelihood!r}. Fit all tasks together."
             )
         rng = generator(random_seed)
         new = new_rows(fit, task_data)
@@ -562,7 +561,7 @@ class NIWBase(ModelFactory):
         result = {}
         known = self._known_rows(fit, new)
         least = float(noise.min()) ** 2
-        if self.noise == "task":
+        if self.noise_by_task:
             noise = result["noise"] = np.empty((chains, draws, new.n_tasks))
         if known.inputs.shape[1] > known.population.half.shape[1]:
             warnings.warn(
@@ -575,7 +574,7 @@ class NIWBase(ModelFactory):
         result[values] = np.empty((chains, draws, posterior.sizes[self.dim], new.n_tasks))
         for at in np.ndindex(chains, draws):
             draw = {name: array[at] for name, array in parts.items()}
-            if self.noise == "task":
+            if self.noise_by_task:
                 draw["noise"] = noise[at] = self._noise_given(known, fit, draw, least, rng)
             if fit.method == "em":
                 result[values][at], covariances = self._moments_given(known, fit, draw, rng)
@@ -584,12 +583,6 @@ class NIWBase(ModelFactory):
             else:
                 result[values][at] = self._draws_given(known, fit, draw, 1, rng)[0]
         return result
-
-
-def _of_some_task(values: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """At each draw the values (chain, draw, T) of ``size`` tasks picked at random."""
-    chosen = rng.integers(values.shape[2], size=(*values.shape[:2], size))
-    return np.take_along_axis(values, chosen, axis=2)
 
 
 def _roots(covariance: np.ndarray) -> np.ndarray:

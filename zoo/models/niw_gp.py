@@ -57,7 +57,7 @@ class NIWGaussianProcess(NIWBase):
     base_kernel : str or pm.gp.cov.Covariance
         "linear", "squared_exponential" (lengthscale 1), "matern32", "matern52", or any covariance function; its
         input dimension is the number of features. It need not be positive definite at the data.
-    response, pi, delta, tau, noise, noise_prior
+    likelihood, pi, delta, tau
         As in :class:`NIWLinear`, with K for C and kappa for its scale.
 
     Notes

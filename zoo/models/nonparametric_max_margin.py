@@ -47,15 +47,7 @@ class NonparametricMaxMargin(MaxMarginBase):
 
     Parameters
     ----------
-    loss : {"hinge", "epsilon_insensitive"}
-        Labels (-1/+1, 0/1 or bool) or real responses.
-    C : float or "learned"
-        Weight of the loss. Per unit of y: standardize real responses.
-    margin : float
-        Margin of the hinge.
-    epsilon : float
-        Half width of the tube without loss (the paper's 0.001).
-    class_weight : None, "balanced", pair or dict
+    likelihood, class_weight
         As for :class:`~zoo.models.max_margin.MaxMargin`.
     alpha : float, optional
         Mass of the process: a feature has about alpha latent features, all D together about
@@ -123,7 +115,7 @@ class NonparametricMaxMargin(MaxMarginBase):
         task_chol = self._factor("task", T)
         if self.task_cov == "learned":
             pm.Deterministic("task_cov", task_chol @ task_chol.T, dims=("task", "task_bis"))
-        self._add_C()
+        self.add_parameters(data)
         coefficients = pm.Deterministic("coefficients", pt.dot(white, task_chol.T), dims=dims)
         return {"coefficients": coefficients}
 
@@ -140,7 +132,7 @@ class NonparametricMaxMargin(MaxMarginBase):
         Z = posterior["Z"].transpose("chain", "draw", "feature", "latent").to_numpy().astype(np.float64)
         omega = np.eye(eta.shape[2]) + Z @ np.swapaxes(Z, 2, 3)
         result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng)}
-        return result if self.C != "learned" else {**result, "C": posterior["C"].to_numpy()}
+        return {**result, **self._parameters_of_new(posterior, len(names), rng)}
 
     # Derived for the hook `priors` of this class: a subclass is held against it.
     prior_density = MaxMarginBase.prior_density
@@ -161,7 +153,7 @@ class NonparametricMaxMargin(MaxMarginBase):
             "columns: exact Gibbs steps for Z, the no-U-turn sampler (PyMC) for the rest",
             weights=True,
         )
-        if self.observation.augmentation() is None:
+        if not self.likelihood.augmented:
             return [nuts]
         return [
             Method(

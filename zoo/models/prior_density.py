@@ -15,7 +15,6 @@ from zoo.inference.matrix_normal import CovariancePrior
 __all__ = [
     "coefficients_density",
     "covariance_density",
-    "deviation_density",
     "multi_laplace_densities",
     "scale_density",
     "standard_normal_density",
@@ -47,12 +46,6 @@ def coefficients_density(value: Any, row_cov: Any, col_cov: Any, mean: Any = 0.0
 def standard_normal_density(value: Any, sd: Any) -> Any:
     """Of independent normal variables, mean 0."""
     return pt.sum(-0.5 * (value / sd) ** 2 - pt.log(sd) + pt.zeros_like(value))
-
-
-def deviation_density(value: Any, shape: float, rate: float) -> Any:
-    """Of standard deviations whose squares are inverse-gamma: that density, times ``2 value``."""
-    variance = value**2
-    return pt.sum(-(shape + 1.0) * pt.log(variance) - rate / variance + pt.log(value))
 
 
 def multi_laplace_densities(kappa: Any, scale: Any, C: Any) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ class PooledGP(VaryingCoefficientGP):
     inputs : "x" or "xt"
         What the process is a function of. "x": t plays no part, the iid baseline of the paper. "xt": the columns of t
         are further features.
-    instance_kernel, instance_lengthscale, response, noise, approximation, ...
+    instance_kernel, instance_lengthscale, likelihood, approximation, ...
         As for :class:`zoo.VaryingCoefficientGP`.
     """
 
@@ -36,8 +36,8 @@ class PooledGP(VaryingCoefficientGP):
     task_kernel: Any = ()
     inputs: str = "x"
 
-    def __post_init__(self, likelihood: Any = None) -> None:  # noqa: RUF033
-        super().__post_init__(likelihood)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         one_of(self.inputs, ("x", "xt"), "inputs")
         if self.components:
             raise ValueError(

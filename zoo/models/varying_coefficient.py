@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import InitVar, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +18,14 @@ from zoo.inference.function_conditional import JITTER
 from zoo.kernels import describe, restore
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
-from zoo.likelihoods.logistic import Logistic
-from zoo.likelihoods.negative_binomial import NegativeBinomial
-from zoo.likelihoods.poisson import Poisson
-from zoo.likelihoods.student_t import StudentT
 from zoo.model_data import ModelData
 from zoo.models import varying_fit as engine
-from zoo.models.kernel_hyper import Coordinates, Hyper
+from zoo.models.kernel_hyper import (
+    Coordinates,
+    Hyper,
+    parameter_hypers,
+    require_one_value_for_all_tasks,
+)
 from zoo.models.kernel_rows import conditional_function, function_moments
 from zoo.models.kernel_spaces import matrix_root
 from zoo.models.prior_density import standard_normal_density
@@ -38,13 +38,6 @@ from zoo.models.wide_data import require_narrow
 
 __all__ = ["VaryingCoefficientGP"]
 
-_RESPONSES: dict[str, Any] = {
-    "normal": Gaussian,
-    "student_t": StudentT,
-    "bernoulli_logit": Logistic,
-    "poisson": Poisson,
-    "negative_binomial": NegativeBinomial,
-}
 _APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe")
 _SETTINGS = ("approximation", "n_inducing", "placement", "inducing_seed")
 
@@ -76,8 +69,8 @@ class VaryingCoefficientGP(ModelFactory):
     instance_lengthscale : "shared", "per_feature", "fixed" or float
         What is learned of an instance kernel that is a word: one lengthscale, or one a feature. Of a covariance:
         everything, or "fixed".
-    response : {"normal", "student_t", "bernoulli_logit", "poisson", "negative_binomial"}
-        Law of y given f; counts have a logarithmic link. ``likelihood=`` is another name of this argument.
+    likelihood : str or Likelihood
+        Law of y given f; counts have a logarithmic link.
     amplitude : "shared", "per_feature", "covariance"
         Whether the coefficients have one prior scale (isotropic, as in the paper) or one each; or a full covariance of
         the coefficients, the model of Gelfand et al. (2003), for few rows.
@@ -88,8 +81,6 @@ class VaryingCoefficientGP(ModelFactory):
         Whether to add coefficients that do not vary, with a learned scale. False: the paper's model.
     standardize : bool
         Whether features and t are standardized.
-    noise, degrees, dispersion : "learned" or float
-        Scale of the noise (normal, student_t); degrees of freedom (student_t); dispersion (negative_binomial).
     approximation : {"none", "hsgp", "fitc", "vfe"}
         Prior of the functions that ``build`` makes, and that methods "laplace" and "nuts" take: exact, a basis of
         sines, or inducing points. Methods "exact", "hsgp" and "inducing" bring their own.
@@ -125,34 +116,18 @@ class VaryingCoefficientGP(ModelFactory):
     task_kernel: Any = "matern32"
     instance_kernel: Any = "linear"
     instance_lengthscale: Any = "shared"
-    response: str = "normal"
     amplitude: str | float = "shared"
     intercept: bool = True
     global_coefficients: bool = True
     standardize: bool = True
-    noise: float | str = "learned"
-    degrees: float | str = "learned"
-    dispersion: float | str = "learned"
     approximation: str = "none"
     n_inducing: int = 1000
     placement: str = "kmeans"
     inducing_seed: int = 0
-    likelihood: InitVar[Any] = None
 
-    def __init_subclass__(cls, **arguments: Any):
-        super().__init_subclass__(**arguments)
-        own: Any = vars(cls).get("__post_init__")
-        if own is not None and len(inspect.signature(own).parameters) == 1:
-            # The other name of `response` is handed to __post_init__, of which a subclass need not know.
-            def passed_on(self: Any, likelihood: Any = None) -> None:
-                VaryingCoefficientGP._take_response(self, likelihood)
-                own(self)
-
-            cls.__post_init__ = passed_on  # type: ignore[method-assign]
-
-    def __post_init__(self, likelihood: Any = None) -> None:  # noqa: RUF033
-        self._take_response(likelihood)
-        one_of(self.response, tuple(_RESPONSES), "response")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_value_for_all_tasks(self)
         one_of(self.approximation, _APPROXIMATIONS, "approximation")
         one_of(self.placement, ("kmeans", "random"), "placement")
         for name in ("standardize", "intercept", "global_coefficients"):
@@ -161,8 +136,6 @@ class VaryingCoefficientGP(ModelFactory):
             object.__setattr__(
                 self, name, whole_number(getattr(self, name), name, 1 if name == "n_inducing" else 0)
             )
-        for name in ("noise", "degrees", "dispersion"):
-            self._freeze_scale(name, ("learned",))
         self._freeze_scale("amplitude", AMPLITUDES)
         self._freeze_task_kernel()
         self._freeze_instance_kernel()
@@ -170,23 +143,12 @@ class VaryingCoefficientGP(ModelFactory):
             raise ValueError(
                 "task_kernel is empty and global_coefficients is False: no coefficient is left. Give a kernel."
             )
-        if self.approximation == "vfe" and self.response != "normal":
+        if self.approximation == "vfe" and not self._gaussian:
             raise ValueError(
-                f'approximation "vfe" is a bound for normal noise, and response is {self.response!r}. Use "fitc".'
+                f'approximation "vfe" is a bound for Gaussian noise, and likelihood is {self.likelihood!r}. Use "fitc".'
             )
         if self.approximation == "hsgp":
             self._require_basis()
-
-    def _take_response(self, likelihood: Any) -> None:
-        # `dataclasses.replace` hands over the hook of this name.
-        if likelihood is None or callable(likelihood):
-            return
-        one_of(likelihood, tuple(_RESPONSES), "likelihood")
-        if self.response not in ("normal", likelihood):
-            raise ValueError(
-                f"likelihood is {likelihood!r} and response {self.response!r}, two names of one argument. Give one."
-            )
-        object.__setattr__(self, "response", likelihood)
 
     def _freeze_scale(self, name: str, words: tuple[str, ...]) -> None:
         value = getattr(self, name)
@@ -241,10 +203,10 @@ class VaryingCoefficientGP(ModelFactory):
 
     def to_spec(self) -> dict[str, Any]:
         """See :meth:`ModelFactory.to_spec`."""
-        spec = {f.name: getattr(self, f.name) for f in fields(self)}
+        spec = super().to_spec()
         if not isinstance(self.task_kernel, str):
-            spec["task_kernel"] = [component.to_spec() for component in self.task_kernel]
-        return {"factory": type(self).__name__, "fields": spec}
+            spec["fields"]["task_kernel"] = [component.to_spec() for component in self.task_kernel]
+        return spec
 
     # ---------------------------------------------------------------- what the model is made of
 
@@ -261,6 +223,11 @@ class VaryingCoefficientGP(ModelFactory):
         return any(not component.on_tasks for component in self.components)
 
     @property
+    def _gaussian(self) -> bool:
+        """Whether functions can be integrated out in closed form."""
+        return type(self.likelihood) is Gaussian
+
+    @property
     def is_linear(self) -> bool:
         """Whether the instance kernel is linear, so that there are coefficients."""
         return self.instance_kernel == "linear"
@@ -269,12 +236,6 @@ class VaryingCoefficientGP(ModelFactory):
     def has_constant(self) -> bool:
         """Whether the constant feature is put before the others."""
         return self.intercept and self.is_linear
-
-    @property
-    def observation(self) -> Likelihood:
-        """The likelihood of the response."""
-        found: Likelihood = _RESPONSES[self.response]()
-        return found
 
     def kernel_of(self, rows: VaryingRows) -> VaryingKernel:
         """The covariance at data: that of theorem 3."""
@@ -287,20 +248,14 @@ class VaryingCoefficientGP(ModelFactory):
 
     def fixed_parameters(self) -> dict[str, float]:
         """Parameters of the likelihood that are numbers, by name."""
-        values = {name: getattr(self, name) for name in self.observation.parameters if hasattr(self, name)}
-        return {name: value for name, value in values.items() if not isinstance(value, str)}
+        return dict(self.likelihood.fixed)
 
     def hyperparameters(self, rows: VaryingRows) -> dict[str, Hyper]:
         """What is learned, by name: where it starts and its kind."""
         fitted = rows.fitted
         assert fitted.scale is not None
-        starts = {"noise": 0.5 * fitted.scale.y_scale, "degrees": 5.0, "dispersion": 2.0}
-        own = {
-            name: Hyper(starts[name])
-            for name in self.observation.parameters
-            if isinstance(getattr(self, name, None), str)
-        }
-        return {**self.kernel_of(fitted).hyperparameters(), **own}
+        starts = {"noise": 0.5 * fitted.scale.y_scale, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}
+        return {**self.kernel_of(fitted).hyperparameters(), **parameter_hypers(self, starts)}
 
     def values_of(self, learned: dict[str, Any], rows: VaryingRows) -> dict[str, Any]:
         """Learned values and those that are fixed, by name, as numbers or tensors."""
@@ -342,9 +297,8 @@ class VaryingCoefficientGP(ModelFactory):
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
     ) -> VaryingRows:
         """The rows with standardized features and t, the constant feature first."""
-        observation = self.observation
         # f is on the scale of y, and starts from its mean, where y has mean f.
-        real = not observation.labels and type(observation).mean is Likelihood.mean
+        real = self.likelihood.responses == "real" and type(self.likelihood).mean is Likelihood.mean
         return varying_rows(
             data, train if known is not None else None, self.standardize, self.has_constant, real
         )
@@ -445,15 +399,6 @@ class VaryingCoefficientGP(ModelFactory):
             return offset + priors["function_values"][rows.point]
         return offset + conditional_function(rows, priors)
 
-    def _observe(self, data: ModelData, f: Any) -> Any:
-        """Add the observed variable ``"y"``."""
-        parameters = self.observed_parameters()
-        if data.weight is not None:
-            parameters["weight"] = data.weight
-        return self.observation.term(f, data.y, **parameters)
-
-    _observe.matches_observation = True  # type: ignore[attr-defined]
-
     # ---------------------------------------------------------------- predictions
 
     def conditional_moments(
@@ -492,13 +437,15 @@ class VaryingCoefficientGP(ModelFactory):
             self.amplitude,
             *(c.amplitude for c in self.components),
         )
-        if self.response == "normal":
+        if self._gaussian:
             found = [
                 Method("exact", f"independent draws from the exact posterior given {point}", estimates=True),
                 Method("hsgp", f"approximation: a basis of sines; independent draws given {point}", approximates=True),
                 Method("inducing", f"approximation: inducing points (FITC or VFE); independent draws given {point}",
                 approximates=True),
             ]  # fmt: skip
+        elif not self.likelihood.smooth:
+            found = []
         else:
             found = [
                 Method("laplace", f"approximation: normal at the mode of the functions, given {point}", estimates=True),
@@ -507,7 +454,7 @@ class VaryingCoefficientGP(ModelFactory):
                 approximates=True),
             ]  # fmt: skip
         given = [m for m in found if basis or m.name != "hsgp"]
-        by_nuts = "hsgp" if self.response != "normal" else ""
+        by_nuts = "" if self._gaussian else "hsgp"
         return [*(m._replace(weights=True, independent=m.name != by_nuts) for m in given), *nuts]
 
     def _engine(self, method: str | None, data: MultiTaskData) -> str:
@@ -606,10 +553,6 @@ class VaryingCoefficientGP(ModelFactory):
         cores: int | None = None,
         nuts: dict[str, Any] | None = None,
     ) -> Any:
-        if self.response == "normal":
+        if self._gaussian:
             return engine.fit_point(self, data, y, run, max_iter, tol)
         return self._fit_nuts(data, y, run, cores, nuts)
-
-
-# The other name of the argument `response` stands in the way of the hook, which is put back here.
-VaryingCoefficientGP.likelihood = VaryingCoefficientGP._observe  # type: ignore[assignment, method-assign]

@@ -61,9 +61,10 @@ class Choice(NamedTuple):
 
 def choose(factory: VaryingCoefficientGP, data: MultiTaskData) -> Choice:
     """The method that fits the data: by the number of rows, the columns of t and the response."""
-    best = "exact" if factory.response == "normal" else "laplace"
-    if best not in factory.methods:
-        return Choice("nuts", factory.approximation, "a hook is overridden, which only nuts knows")
+    best = next(iter(factory.methods))
+    if best == "nuts":
+        why = "a hook is overridden" if factory.likelihood.smooth else "the likelihood has corners"
+        return Choice(best, factory.approximation, f"{why}, which only nuts knows")
     if factory.approximation != "none":
         method = {"hsgp": "hsgp"}.get(factory.approximation, "inducing") if best == "exact" else "laplace"
         return Choice(method, factory.approximation, f"approximation is {factory.approximation!r}")

@@ -156,7 +156,7 @@ def _units(fit: Fit, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:
     y_scale, y_mean = 1.0, 0.0
     if transform is not None:
         per_feature = per_feature / transform.x_scale
-        if factory.response in ("normal", "student_t"):
+        if factory.likelihood.responses == "real":
             y_scale, y_mean = transform.y_scale, transform.y_mean
     if not factory.has_constant:
         return y_scale * per_feature, np.zeros(len(per_feature))

@@ -79,10 +79,10 @@ def _responses_of(
     factory: VaryingCoefficientGP, y: np.ndarray, weight: np.ndarray | None
 ) -> NormalResponses | DifferentiatedResponses:
     """The responses with their density; a subclass of the normal one may have another."""
-    fixed = factory.fixed_parameters()
-    if type(factory.observation) is Gaussian:
-        return NormalResponses(y, fixed.get("noise"), weight)
-    return DifferentiatedResponses(factory.observation, y, fixed, weight)
+    likelihood = factory.likelihood
+    if type(likelihood) is Gaussian:
+        return NormalResponses(y, likelihood.fixed.get("noise"), weight)
+    return DifferentiatedResponses(likelihood, y, weight)
 
 
 class _Space:

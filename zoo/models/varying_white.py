@@ -53,4 +53,4 @@ def white_weights(
 def _conditions(factory: VaryingCoefficientGP, data: ModelData, noise: Any) -> bool:
     """Whether these are the rows of the fit, and their responses normal with one noise."""
     fitted = data.source.known is None  # type: ignore[attr-defined]
-    return fitted and type(factory.observation) is Gaussian and noise is not None and np.ndim(noise) == 0
+    return fitted and type(factory.likelihood) is Gaussian and noise is not None and np.ndim(noise) == 0

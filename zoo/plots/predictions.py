@@ -56,7 +56,7 @@ def predicted_vs_observed(
     """
     predicted = fit.predict(test, ci_prob=ci_prob, random_seed=random_seed)
     axes = panel(ax, figsize)
-    if fit.factory.observation.labels:
+    if fit.factory.likelihood.labels:
         _calibration(axes, test, predicted)
     else:
         _scatter(axes, test, predicted)

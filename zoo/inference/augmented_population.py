@@ -1,0 +1,149 @@
+r"""Gibbs sampling of a normal-inverse-Wishart hierarchy whose likelihood is Gaussian given weights.
+
+The hierarchy is that of :mod:`zoo.inference.normal_inverse_wishart`. The likelihood is any one with
+an augmentation (:mod:`zoo.inference.augmentation`): given auxiliary variables row n adds
+:math:`-\tfrac12 w_n f_n^2 + v_n f_n` to the log density, as a Gaussian response :math:`v_n / w_n`
+with variance :math:`1 / w_n` would. So a sweep is
+
+1. the parameters of the likelihood given f, auxiliary variables integrated out, and right after it
+   the auxiliary variables given f and parameters;
+2. the sums :math:`S_t = \sum_n w_n x_n x_n'` and :math:`r_t = \sum_n v_n x_n` of every task;
+3. the steps of the hierarchy given these sums, with unit noise: group moves, coefficients,
+   translation, covariance and mean.
+
+Step 3 conditions on (w, v) alone, and not on y or on the parameters. The collapsed moves of loose
+coefficients are left out: which ones are loose would change with w in every sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
+from zoo.inference.compiled import njit
+from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel, population_group_moves
+from zoo.inference.population_steps import (
+    LANES,
+    draw_coefficients,
+    draw_population,
+    translate,
+)
+
+__all__ = ["AugmentedPopulationKernel"]
+
+
+@njit(cache=True, nogil=True)
+def _function_values(inputs, row, task, W, f):
+    for n in range(len(f)):
+        block, lane = task[n] // LANES, task[n] % LANES
+        total = 0.0
+        for d in range(inputs.shape[1]):
+            total += inputs[row[n], d] * W[block, d, lane]
+        f[n] = total
+
+
+@njit(cache=True, nogil=True)
+def _sums_over_rows(inputs, row, task, w, v, S, linear):
+    """Step 2, in the lanes of the tasks; the upper triangle of each S is its lower one."""
+    S[:] = 0.0
+    linear[:] = 0.0
+    D = inputs.shape[1]
+    for n in range(len(w)):
+        block, lane = task[n] // LANES, task[n] % LANES
+        x = inputs[row[n]]
+        for i in range(D):
+            linear[block, i, lane] += v[n] * x[i]
+            weighted = w[n] * x[i]
+            for j in range(i + 1):
+                S[block, i, j, lane] += weighted * x[j]
+    for block in range(S.shape[0]):
+        for i in range(D):
+            for j in range(i):
+                for lane in range(LANES):
+                    S[block, j, i, lane] = S[block, i, j, lane]
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedPopulationKernel(NormalInverseWishartKernel):
+    """Markov kernel of the hierarchy above, for :func:`zoo.inference.chains.run_chains`.
+
+    The fields are those of the base class; those of its noise play no part.
+
+    Parameters
+    ----------
+    augmentation : Augmentation
+        Its weights and linear terms stand for the likelihood.
+    """
+
+    loose: int | None = 0
+    augmentation: Augmentation | None = None
+
+    def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
+        """A dispersed starting state."""
+        assert self.augmentation is not None
+        state = super().initialise(rng, threads)
+        order, N = np.argsort(self.task, kind="stable"), len(self.y)
+        state["inverse_noise"][:] = 1.0
+        return {
+            **state,
+            "inputs": np.ascontiguousarray(self.inputs @ self._basis[0]),
+            "row": np.ascontiguousarray(self.row[order]),
+            "task": np.ascontiguousarray(self.task[order]),
+            "y": np.ascontiguousarray(self.y[order]),
+            "weight": np.ones(N) if self.weight is None else np.ascontiguousarray(self.weight[order]),
+            "parameters": self.augmentation.start(),
+            "f": np.empty(N),
+            "w": np.empty(N),
+            "v": np.empty(N),
+        }
+
+    def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
+        """Put posterior variables into the state."""
+        assert self.augmentation is not None
+        super().set_values(state, {**values, "noise": np.ones(())})
+        state["inverse_noise"][:] = 1.0
+        self.augmentation.put(state["parameters"], values)
+
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients, population, and the parameters of the likelihood."""
+        return {**super().snapshot(state), **snapshot_of(state["parameters"])}
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Go on from a snapshot."""
+        super().restore(state, snapshot)
+        restore_parameters(state["parameters"], snapshot)
+
+    def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
+        """One scan."""
+        assert self.augmentation is not None
+        s, tasks, augmentation = state, state["tasks"], self.augmentation
+        _function_values(s["inputs"], s["row"], s["task"], s["W"], s["f"])
+        rows = (s["f"], s["y"], s["weight"], s["task"], s["parameters"])
+        if augmentation.update is not None:
+            augmentation.update(rng, *rows, augmentation.laws)
+        augmentation.draw(rng, *rows, s["w"], s["v"])
+        _sums_over_rows(s["inputs"], s["row"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
+        population = (s["W"], s["mu"], s["P"])
+        if self.group_moves:
+            population_group_moves(rng, tasks, *population, s["inverse_noise"], float(self.nu), self.n_tasks)
+        draw_coefficients(rng, tasks, s["space"], *population, s["inverse_noise"])
+        translate(rng, tasks, s["space"], *population, s["inverse_noise"], float(self.pi))
+        draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))
+
+    def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients (p, T), population mean (p,), covariance (p, p), and the learned parameters."""
+        assert self.augmentation is not None
+        draw = super().record(state)
+        draw.pop("noise")
+        return {**draw, **self.augmentation.record(state["parameters"])}
+
+    def monitor(self, state: dict[str, Any]) -> dict[str, float]:
+        """Scalars followed while sampling: sizes of the mean and of the covariance, and the parameters."""
+        assert self.augmentation is not None
+        values = super().monitor(state)
+        values.pop("mean_precision")
+        found = self.augmentation.record(state["parameters"])
+        return {**values, **{f"log_{name}": float(np.mean(np.log(v))) for name, v in found.items()}}

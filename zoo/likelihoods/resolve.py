@@ -1,0 +1,53 @@
+"""Words for likelihoods, and what stands for one in a field, a file or on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from zoo.checks import one_of
+from zoo.likelihoods.base import Likelihood
+
+__all__ = ["LIKELIHOODS", "likelihood_class", "resolve"]
+
+LIKELIHOODS = {
+    "gaussian": ("zoo.likelihoods.gaussian", "Gaussian"),
+    "student_t": ("zoo.likelihoods.student_t", "StudentT"),
+    "hinge": ("zoo.likelihoods.hinge", "Hinge"),
+    "normalised_hinge": ("zoo.likelihoods.hinge", "NormalisedHinge"),
+    "epsilon_insensitive": ("zoo.likelihoods.epsilon_insensitive", "EpsilonInsensitive"),
+    "logistic": ("zoo.likelihoods.logistic", "Logistic"),
+    "poisson": ("zoo.likelihoods.poisson", "Poisson"),
+    "negative_binomial": ("zoo.likelihoods.negative_binomial", "NegativeBinomial"),
+}
+
+
+def likelihood_class(word: str) -> type[Likelihood]:
+    """The class of a word."""
+    one_of(word, LIKELIHOODS, "likelihood")
+    module, name = LIKELIHOODS[word]
+    found: type[Likelihood] = getattr(import_module(module), name)
+    return found
+
+
+def resolve(value: Any) -> Likelihood:
+    """The likelihood that a word, a class, the data of a file, or an object stands for."""
+    if isinstance(value, Likelihood):
+        return value
+    if isinstance(value, str):
+        return likelihood_class(value)()
+    if isinstance(value, type) and issubclass(value, Likelihood):
+        return value()
+    if isinstance(value, Mapping) and "word" in value:
+        numbers = dict(value)
+        return likelihood_class(numbers.pop("word"))(**numbers)
+    if callable(value):
+        raise TypeError(
+            "likelihood is a function. The field `likelihood` takes a word or a likelihood; a hook that adds the "
+            "observed variable is called `observe`."
+        )
+    raise TypeError(
+        f"likelihood is {value!r}. Give one of the words {', '.join(LIKELIHOODS)}, or an object such as "
+        "zoo.Gaussian(noise=0.5)."
+    )

@@ -39,6 +39,9 @@ class Augmentation(NamedTuple):
     update : callable ``(rng, f, y, weight, task, parameters, laws)``, optional
         Draws the parameters that are learned, given f and with the auxiliary variables integrated out, in place. So it
         comes right before ``draw``, which draws these anew: the two together are one draw of both given f.
+    log_density : callable ``(f, y, weight, task, parameters, total)``, optional
+        Writes the log density of the rows, up to a constant without f, into ``total``: the sum over all of them (1,),
+        or over those of each task (T,).
     hinges : callable ``(y, parameters) -> (2, N)``, optional
         ``a`` and ``b`` of ``log p(y | f) = -2 C weight max(0, a - b f)``, for moves without
         augmentation where they pay.
@@ -51,6 +54,7 @@ class Augmentation(NamedTuple):
     laws: Any = None
     update: Callable[..., None] | None = None
     hinges: Callable[[np.ndarray, Parameters], np.ndarray] | None = None
+    log_density: Callable[..., None] | None = None
 
     def start(self) -> Parameters:
         """The parameters of a chain, which may be changed in place."""

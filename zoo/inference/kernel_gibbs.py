@@ -1,7 +1,8 @@
 """Gibbs sampler of functions with a Gaussian prior and a likelihood with an augmentation.
 
-One sweep draws the auxiliary variables given f, then the hyper-parameters given these with the functions integrated out
-(slice sampling, Neal 2003, one coordinate at a time), then the functions given both. The second and third step are one
+One sweep draws the likelihood's own parameters given f, then the auxiliary variables given f, then the hyper-parameters
+given these with the functions integrated out (slice sampling, Neal 2003, one coordinate at a time), then the functions
+given both. The second and third step are one
 joint draw of hyper-parameters and functions, so the chain leaves the posterior unchanged. Without an augmentation the
 noise is Gaussian and its scale one of the hyper-parameters.
 
@@ -12,7 +13,7 @@ f = a g along, under the loss itself: given g its density is the prior of log a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -100,11 +101,13 @@ class KernelGibbs:
     augmentation : Augmentation or None
         None: Gaussian noise.
     log_density : callable ``(f, y) -> (N,)``, optional
-        Log likelihood of the rows, for moves of the amplitude.
+        Log likelihood of the rows, for moves of the amplitude, where the augmentation has none.
     amplitude : int, optional
         Which coordinate the logarithm of the amplitude is, where it is learned.
     ridges : (m, k) array, optional
         Directions that are moved along beside the coordinates.
+    own : dict of str to int
+        Where the logarithms of the augmentation's learned parameters stand among the coordinates.
     """
 
     prior: FunctionPrior
@@ -116,6 +119,7 @@ class KernelGibbs:
     log_density: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     amplitude: int | None = None
     ridges: np.ndarray | None = None
+    own: dict[str, int] = field(default_factory=dict)
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """Hyper-parameters scattered about their start, functions drawn from their prior."""
@@ -145,8 +149,11 @@ class KernelGibbs:
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Amplitude with the functions; auxiliary variables; hyper-parameters; functions."""
-        if self.augmentation is not None and self.amplitude is not None:
-            self._move_amplitude(rng, state)
+        if self.augmentation is not None:
+            for name, i in self.own.items():
+                getattr(state["parameters"], name)[0] = np.exp(state["z"][i])
+            if self.amplitude is not None:
+                self._move_amplitude(rng, state)
         condition, evidence = self._likelihood(rng, state)
 
         def log_density(z: np.ndarray) -> float:
@@ -168,21 +175,31 @@ class KernelGibbs:
         return np.ascontiguousarray(self.prior.draw(conditional, rng))
 
     def _directions(self) -> np.ndarray:
-        axes = np.eye(len(self.start))
+        axes = np.delete(np.eye(len(self.start)), list(self.own.values()), axis=0)
         return axes if self.ridges is None else np.vstack([axes, self.ridges])
 
     def _move_amplitude(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Slice sampling of log a given f / a, under the likelihood itself."""
-        assert self.log_density is not None and self.amplitude is not None
+        assert self.amplitude is not None
         z, i = state["z"], self.amplitude
-        f, density = self.prior.functions(state["values"]), self.log_density
+        f = self.prior.functions(state["values"])
 
         def log_density(moved: np.ndarray) -> float:
-            rows = density(np.exp(moved[i] - z[i]) * f, self.y)
-            return float(self.weight @ rows + self.prior.log_prior(moved))
+            rows = self._log_likelihood(np.exp(moved[i] - z[i]) * f, state["parameters"])
+            return float(rows + self.prior.log_prior(moved))
 
         moved, _ = slice_step(rng, log_density, z, np.eye(len(z))[i], log_density(z))
         state.update(z=moved, values=np.exp(moved[i] - z[i]) * state["values"])
+
+    def _log_likelihood(self, f: np.ndarray, parameters: Any) -> float:
+        """Of all rows at f, up to a constant."""
+        assert self.augmentation is not None
+        if self.augmentation.log_density is None:
+            assert self.log_density is not None
+            return float(self.weight @ self.log_density(f, self.y))
+        total = np.empty(1)
+        self.augmentation.log_density(f, self.y, self.weight, self.task, parameters, total)
+        return float(total[0])
 
     def _likelihood(
         self, rng: np.random.Generator, state: dict[str, Any]
@@ -196,6 +213,12 @@ class KernelGibbs:
             )
         omega, nu = np.empty(len(self.y)), np.empty(len(self.y))
         f = prior.functions(state["values"])
+        if self.augmentation.update is not None:
+            self.augmentation.update(
+                rng, f, self.y, self.weight, self.task, state["parameters"], self.augmentation.laws
+            )
+            for name, i in self.own.items():
+                state["z"][i] = np.log(getattr(state["parameters"], name)[0])
         self.augmentation.draw(rng, f, self.y, self.weight, self.task, state["parameters"], omega, nu)
         sums = prior.sums(omega, nu)
         return lambda z: prior.condition(prior.numbers(z), sums), lambda law, z: float(law.log_evidence)

@@ -14,6 +14,7 @@ from zoo.inference.augmented_real_responses import (
     GaussianLaws,
     GaussianParameters,
     gaussian_draw,
+    gaussian_log_density,
     gaussian_update,
 )
 from zoo.likelihoods.base import Likelihood
@@ -51,7 +52,15 @@ class Gaussian(Likelihood):
         parameters = GaussianParameters(**self._starts(n_tasks, laws))
         numbers = GaussianLaws(**self._law_numbers(laws))
         update = gaussian_update if self.learned else None
-        return Augmentation(gaussian_draw, parameters, self.learned, self.per_task, numbers, update)
+        return Augmentation(
+            gaussian_draw,
+            parameters,
+            self.learned,
+            self.per_task,
+            numbers,
+            update,
+            log_density=gaussian_log_density,
+        )
 
     def normal_sd(self, **parameters: Any) -> np.ndarray | None:
         """The standard deviation."""

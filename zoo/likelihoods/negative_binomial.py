@@ -15,6 +15,7 @@ from zoo.inference.augmented_discrete_responses import (
     NegativeBinomialLaws,
     NegativeBinomialParameters,
     negative_binomial_draw,
+    negative_binomial_log_density,
     negative_binomial_update,
 )
 from zoo.likelihoods.base import Likelihood
@@ -52,7 +53,15 @@ class NegativeBinomial(Likelihood):
         parameters = NegativeBinomialParameters(**self._starts(n_tasks, laws))
         numbers = NegativeBinomialLaws(**self._law_numbers(laws))
         update = negative_binomial_update if self.learned else None
-        return Augmentation(negative_binomial_draw, parameters, self.learned, self.per_task, numbers, update)
+        return Augmentation(
+            negative_binomial_draw,
+            parameters,
+            self.learned,
+            self.per_task,
+            numbers,
+            update,
+            log_density=negative_binomial_log_density,
+        )
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """``exp(f)``."""

@@ -13,6 +13,7 @@ from zoo.inference.augmented_real_responses import (
     StudentTLaws,
     StudentTParameters,
     student_t_draw,
+    student_t_log_density,
     student_t_update,
 )
 from zoo.likelihoods.base import Likelihood
@@ -58,4 +59,12 @@ class StudentT(Likelihood):
         parameters = StudentTParameters(**self._starts(n_tasks, laws))
         numbers = StudentTLaws(**self._law_numbers(laws))
         update = student_t_update if self.learned else None
-        return Augmentation(student_t_draw, parameters, self.learned, self.per_task, numbers, update)
+        return Augmentation(
+            student_t_draw,
+            parameters,
+            self.learned,
+            self.per_task,
+            numbers,
+            update,
+            log_density=student_t_log_density,
+        )

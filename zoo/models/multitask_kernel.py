@@ -24,6 +24,7 @@ from zoo.kernels.linear_form import linear_form
 from zoo.kernels.mean_regularised import MeanRegularised
 from zoo.kernels.parameters import kernel_parameters, with_parameters
 from zoo.kernels.task_kernel import TaskKernel
+from zoo.likelihoods.laws import Law, LogNormal
 from zoo.model_data import ModelData
 from zoo.models import kernel_machine as machine
 from zoo.models import online
@@ -41,10 +42,12 @@ from zoo.models.wide_data import require_narrow
 
 __all__ = ["MultiTaskKernelMachine"]
 
+# Where the parameters of likelihoods start, and their prior medians.
+_STARTS = {"noise": 1.0, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}
 # Likelihoods of each specialised method.
 _SERVES = {
     "exact": ("gaussian",),
-    "gibbs": ("gaussian", "hinge", "epsilon_insensitive"),
+    "gibbs": ("gaussian", "hinge", "epsilon_insensitive", "student_t", "logistic", "negative_binomial"),
     "map": ("hinge", "epsilon_insensitive", "logistic"),
     "laplace": ("logistic",),
 }
@@ -218,10 +221,14 @@ class MultiTaskKernelMachine(ModelFactory):
             }
         if self.amplitude == "learned":
             result["amplitude"] = Hyper(1.0)
-        return {
-            **result,
-            **parameter_hypers(self, {"noise": 1.0, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}),
-        }
+        return {**result, **parameter_hypers(self, _STARTS)}
+
+    def law_of(self, name: str) -> Law:
+        """Prior of a learned parameter of the likelihood: that of the other hyper-parameters, if none is given."""
+        given = getattr(self.likelihood, name)
+        if given == "learned" and name in _STARTS:
+            return LogNormal(np.log(_STARTS[name]), 1.0)
+        return super().law_of(name)
 
     def fixed_parameters(self) -> dict[str, Any]:
         """Fields that are numbers, by name."""
@@ -381,6 +388,13 @@ class MultiTaskKernelMachine(ModelFactory):
     # ---------------------------------------------------------------- engines
 
     def _methods(self) -> list[Method]:
+        augmented = Method(
+            "gibbs",
+            "draws from the exact posterior by augmentation",
+            checkpoints=True,
+            continues=True,
+            weights=True,
+        )
         best = {
             "gaussian": [
                 Method(
@@ -422,7 +436,10 @@ class MultiTaskKernelMachine(ModelFactory):
                     independent=True,
                 ),
                 Method("map", "the posterior mode by Newton's method", point=True, weights=True),
+                augmented,
             ],
+            "student_t": [augmented],
+            "negative_binomial": [augmented],
         }
         found = best.get({"epsilon_insensitive": "hinge"}.get(self._word, self._word), [])
         if self._learns_kernel:
@@ -493,7 +510,8 @@ class MultiTaskKernelMachine(ModelFactory):
             weight=np.ones(len(y)) if data.weight is None else data.weight,
             task=data.task,
             augmentation=augmentation,
-            log_density=None if augmentation is None else likelihood.minus_loss,
+            log_density=getattr(likelihood, "minus_loss", None),
+            own={n: space.coordinates.position(n).start for n in likelihood.learned} if augmentation else {},
             amplitude=space.coordinates.position("amplitude").start if self.amplitude == "learned" else None,
             ridges=space.ridges(),
             **options,

@@ -1,0 +1,163 @@
+"""Which method serves which prior with which likelihood; those by augmentation agree with NUTS."""
+
+import numpy as np
+import pytest
+
+import zoo
+from tests.comparisons import largest_z
+from zoo.likelihoods import Gamma, InverseGammaOfSquare, LogNormal
+from zoo.likelihoods.resolve import LIKELIHOODS, resolve
+
+_AUGMENTED = ("gaussian", "student_t", "hinge", "epsilon_insensitive", "logistic", "negative_binomial")
+_GIBBS = {word: ["gibbs", "nuts"] if word in _AUGMENTED else ["nuts"] for word in LIKELIHOODS}
+_LATENT = ["laplace", "inducing", "hsgp", "nuts"]
+METHODS = {
+    "MaxMargin": _GIBBS,
+    "NonparametricMaxMargin": _GIBBS,
+    "NIWLinear": {**_GIBBS, "gaussian": ["gibbs", "em", "nuts"]},
+    "NIWGaussianProcess": {**_GIBBS, "gaussian": ["gibbs", "em", "nuts"]},
+    "MultiTaskKernelMachine": {
+        **_GIBBS,
+        "gaussian": ["exact", "gibbs", "nuts"],
+        "logistic": ["laplace", "gibbs", "nuts"],
+    },
+    "VaryingCoefficientGP": {
+        **dict.fromkeys(LIKELIHOODS, _LATENT),
+        "gaussian": ["exact", "hsgp", "inducing", "nuts"],
+        **{key: ["nuts"] for key in ("hinge", "normalised_hinge", "epsilon_insensitive")},
+    },
+    "IndependentTasks": {
+        **{key: ["nuts"] for key in LIKELIHOODS},
+        "gaussian": ["exact", "nuts"],
+        "logistic": ["laplace", "nuts"],
+    },
+}
+# Factories that are derived for some likelihoods alone, and a part of what they say of others.
+REFUSED = {
+    "MultiLaplaceGP": (("gaussian",), "integrates its functions out"),
+    "KernelLocalSmoothing": (("gaussian", "logistic"), "local fits are derived for gaussian"),
+}
+
+rng = np.random.default_rng(0)
+T, N, D = 5, 14, 2
+TASK = np.repeat(np.arange(T), N)
+X = np.column_stack([np.ones(T * N), rng.standard_normal(T * N)])
+F = np.einsum("nd,nd->n", X, 0.5 + 0.5 * rng.standard_normal((T, D))[TASK])
+Y = {
+    "real": F + 0.4 * rng.standard_t(4.0, T * N),
+    "labels": np.where(F + 1.5 * rng.logistic(size=T * N) > 0.5, 1.0, -1.0),
+    "counts": rng.poisson(np.exp(0.5 * F)).astype(float),
+}
+
+
+def data_for(likelihood, weight=None):
+    return zoo.MultiTaskData.from_arrays(X, Y[resolve(likelihood).responses], TASK, weight=weight)
+
+
+@pytest.mark.parametrize("word", LIKELIHOODS)
+@pytest.mark.parametrize("model", METHODS)
+def test_methods(model, word):
+    assert list(getattr(zoo, model)(likelihood=word).methods) == METHODS[model][word]
+
+
+@pytest.mark.parametrize("word", LIKELIHOODS)
+@pytest.mark.parametrize("model", REFUSED)
+def test_refusals(model, word):
+    served, message = REFUSED[model]
+    make = lambda: getattr(zoo, model)(likelihood=word).validate(data_for(word))  # noqa: E731
+    if word in served:
+        if model == "MultiLaplaceGP":
+            make()
+        return
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+CELLS = [
+    (model, word)
+    for model in (
+        "MaxMargin",
+        "NonparametricMaxMargin",
+        "NIWLinear",
+        "NIWGaussianProcess",
+        "MultiTaskKernelMachine",
+    )
+    for word in _AUGMENTED
+]
+
+
+@pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
+@pytest.mark.parametrize(("model", "word"), CELLS)
+def test_a_cell_predicts_known_and_new_rows(model, word):
+    """Draws have the names and dims of the model, the same seed gives the same, and intervals are in order."""
+    factory, data = getattr(zoo, model)(likelihood=word), data_for(word)
+    options = {"draws": 10, "tune": 10, "chains": 2, "random_seed": 1, "progress": False}
+    fit, again = (factory.fit(data, "gibbs", **options) for _ in range(2))
+    for name, values in fit.posterior.items():
+        np.testing.assert_array_equal(values, again.posterior[name])
+    dims = factory.variable_dims(factory.prepare(data), factory.validate(data))
+    for name in factory.likelihood.learned:
+        assert fit.posterior[name].dims == ("chain", "draw", *dims.get(name, ()))
+    predicted = fit.predict(X[:4], task=TASK[:4], random_seed=1)
+    if "lower" in predicted:
+        assert (predicted["lower"] <= predicted["upper"]).all()
+    assert all(np.isfinite(v).all() for v in predicted.values())
+    if model in ("MaxMargin", "NIWLinear"):
+        unseen = fit.predict(X[:4], task=["new"] * 4, new_task=True, random_seed=1)
+        assert all(np.isfinite(v).all() for v in unseen.values())
+
+
+def test_a_parameter_of_every_task():
+    likelihood = zoo.StudentT(per_task=("noise", "degrees"))
+    for model in (zoo.MaxMargin, zoo.NIWLinear):
+        fit = model(likelihood=likelihood).fit(
+            data_for(likelihood), draws=10, tune=10, chains=1, random_seed=1, progress=False
+        )
+        assert fit.method == "gibbs"
+        assert fit.posterior["noise"].dims == fit.posterior["degrees"].dims == ("chain", "draw", "task")
+        assert float(fit.posterior["noise"].std("task").max()) > 0.0
+
+
+def quantities(posterior):
+    """Scalars (chain, draw) of a fit: logarithms of the scales, and coefficients with their squares."""
+    found = {}
+    for name in ("noise", "degrees", "dispersion", "C", "amplitude", "lam"):
+        if name in posterior:
+            found[f"log {name}"] = np.log(posterior[name].to_numpy())
+    for name in ("feature_cov", "task_cov"):
+        if name in posterior:
+            found[f"log det {name}"] = np.linalg.slogdet(posterior[name].to_numpy())[1]
+    w = posterior["coefficients"].to_numpy()
+    for t in (0, T - 1):
+        for d in range(D):
+            found[f"coefficient {d} of task {t}"] = w[:, :, d, t]
+    found["size"] = np.log((w**2).sum(axis=(2, 3)))
+    return {name: v for name, v in found.items() if v.ndim == 2}
+
+
+_AGREE = {
+    "logistic": "logistic",
+    "student_t": zoo.StudentT(noise=InverseGammaOfSquare(2.0, 0.5), degrees=Gamma(4.0, 0.5)),
+    "negative_binomial": zoo.NegativeBinomial(dispersion=LogNormal(0.7, 0.7)),
+    "gaussian": zoo.Gaussian(noise=LogNormal(-0.5, 0.7)),
+    "tube": zoo.EpsilonInsensitive(C=2.0, epsilon=0.1),
+    "hinge": zoo.Hinge(C=0.7),
+}
+
+
+@pytest.mark.scheduled
+@pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
+@pytest.mark.parametrize("word", _AGREE)
+@pytest.mark.parametrize("model", ["MaxMargin", "NIWLinear", "MultiTaskKernelMachine"])
+def test_gibbs_agrees_with_nuts(model, word):
+    """Two engines on weighted rows: the largest |z| of some 20 quantities is below 5; false alarm about 1e-5."""
+    fields = {"MaxMargin": {}, "NIWLinear": {"delta": 5.0}, "MultiTaskKernelMachine": {"lam": 0.5}}[model]
+    factory = getattr(zoo, model)(likelihood=_AGREE[word], **fields)
+    data = data_for(_AGREE[word], weight=np.linspace(0.5, 2.0, T * N))
+    shared = {"chains": 2, "progress": False}
+    gibbs = factory.fit(data, "gibbs", draws=6000, tune=1000, random_seed=1, **shared)
+    nuts = factory.fit(
+        data, "nuts", draws=2000, tune=1500, random_seed=2, nuts={"target_accept": 0.95}, **shared
+    )
+    z, where = largest_z(quantities(gibbs.posterior), quantities(nuts.posterior))
+    assert z < 5.0, f"{where} differs by {z:.1f} Monte-Carlo errors"

@@ -286,7 +286,7 @@ def test_one_coefficient_against_quadrature(loss):
     mass = np.convolve(weight, weight)  # law of log omega + log rho on the even grid
     prior = (mass[:, None] * stats.norm.pdf(eta, scale=np.exp(log_variance / 2)[:, None])).sum(axis=0)
     f = data.X[:, 0][:, None] * eta
-    posterior = prior * np.exp(likelihood.log_density(f, data.y[:, None]).sum(axis=0))
+    posterior = prior * np.exp(likelihood.minus_loss(f, data.y[:, None]).sum(axis=0))
     posterior /= posterior.sum()
     fit = model.fit(data, "gibbs", draws=10000, tune=200, random_seed=3, progress=False)
     draws = fit.posterior["coefficients"].to_numpy()[:, :, 0, 0]

@@ -53,6 +53,13 @@ _LOOSE = (
     f"{_KERNELS}::test_against_joint_draws[population, one loose, noise by task]",
     f"{_KERNELS}::test_against_joint_draws[population, groups]",
 )
+
+
+def _cell(prior: str, likelihood: str) -> tuple[str, ...]:
+    """The sequential test of a prior with a likelihood."""
+    return (f"{_KERNELS}::test_against_joint_draws[{prior}, {likelihood}]",)
+
+
 _EM = ("tests/test_em.py",)
 _BUFFET = ("tests/test_buffet.py",)
 _TREES = (
@@ -83,8 +90,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "weightless_normaliser",
         "the normaliser of the learned C counts rows and not their weights",
         "zoo/likelihoods/epsilon_insensitive.py",
-        "        rows += weight[n]\n",
-        "        rows += 1.0\n",
+        "        rows[g] += weight[n]\n",
+        "        rows[g] += 1.0\n",
         ("tests/test_weights.py::test_the_learned_C_of_weighted_rows_is_that_of_repeated_rows",),
     ),
     Mutant(
@@ -102,6 +109,61 @@ MUTANTS: tuple[Mutant, ...] = (
         "parts = -0.5 * z**2 - np.log(self.sd) -",
         "parts = -0.5 * z**2 -",
         ("tests/test_predictive_law.py::test_moments_and_density_of_a_mixture",),
+    ),
+    # ---------------------------------------------------------------- any likelihood under any prior
+    Mutant(
+        "augmented_sums_by_row",
+        "linear terms of an augmented population go without the input",
+        "zoo/inference/augmented_population.py",
+        "linear[block, i, lane] += v[n] * x[i]",
+        "linear[block, i, lane] += v[n]",
+        _cell("population", "logistic"),
+    ),
+    Mutant(
+        "augmentation_before_parameters",
+        "the parameters of an augmented population are drawn after the auxiliary variables, which then are stale",
+        "zoo/inference/augmented_population.py",
+        """        if augmentation.update is not None:
+            augmentation.update(rng, *rows, augmentation.laws)
+        augmentation.draw(rng, *rows, s["w"], s["v"])
+""",
+        """        augmentation.draw(rng, *rows, s["w"], s["v"])
+        if augmentation.update is not None:
+            augmentation.update(rng, *rows, augmentation.laws)
+""",
+        _cell("population", "student t"),
+    ),
+    Mutant(
+        "logistic_at_zero",
+        "the Polya-Gamma variables of labels are drawn at f = 0",
+        "zoo/inference/augmented_discrete_responses.py",
+        "w[n] = polya_gamma(rng, weight[n], f[n])",
+        "w[n] = polya_gamma(rng, weight[n], 0.0)",
+        (*_cell("matrix normal", "logistic"), *_cell("population", "logistic")),
+    ),
+    Mutant(
+        "counts_without_offset",
+        "the linear term of counts forgets the logarithm of the dispersion",
+        "zoo/inference/augmented_discrete_responses.py",
+        "v[n] = 0.5 * weight[n] * (y[n] - d) + w[n] * log_d",
+        "v[n] = 0.5 * weight[n] * (y[n] - d)",
+        (*_cell("matrix normal", "negative binomial"), *_cell("population", "negative binomial")),
+    ),
+    Mutant(
+        "student_t_shape",
+        "the gamma variable of a Student-t row has nu for nu + 1",
+        "zoo/inference/augmented_real_responses.py",
+        "rng.standard_gamma(0.5 * weight[n] * (nu + 1.0))",
+        "rng.standard_gamma(0.5 * weight[n] * nu)",
+        (*_cell("matrix normal", "student t"), *_cell("population", "student t")),
+    ),
+    Mutant(
+        "gaussian_shape",
+        "the noise of Gaussian rows of a matrix-normal prior counts the rows twice",
+        "zoo/inference/augmented_real_responses.py",
+        "return -size * new - 0.5 * squares * math.exp(-2.0 * new) + log_law(law, new)",
+        "return -2.0 * size * new - 0.5 * squares * math.exp(-2.0 * new) + log_law(law, new)",
+        _cell("matrix normal", "gaussian"),
     ),
     # ---------------------------------------------------------------- li2014
     Mutant(
@@ -241,7 +303,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "tau_as_nu",
         "yu2005's tau taken for the degrees of freedom nu of the full-Bayes prior",
         "zoo/models/niw_base.py",
-        "nu=self.delta + population.inputs.shape[1] - 1.0,",
+        '"nu": self.delta + population.inputs.shape[1] - 1.0,',
         "nu=self.delta + 2.0 * population.inputs.shape[1] + 1.0,",
         _NIW,
     ),
@@ -249,7 +311,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "dawid_as_textbook",
         "Dawid's delta taken for the textbook's nu",
         "zoo/models/niw_base.py",
-        "nu=self.delta + population.inputs.shape[1] - 1.0,",
+        '"nu": self.delta + population.inputs.shape[1] - 1.0,',
         "nu=self.delta + population.inputs.shape[1],",
         _NIW,
     ),

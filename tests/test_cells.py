@@ -73,6 +73,27 @@ def test_refusals(model, word):
         make()
 
 
+@pytest.mark.parametrize(
+    ("model", "word", "method", "message"),
+    [
+        ("NIWLinear", "poisson", "gibbs", "needs an augmentation .*Poisson has none. Choose from nuts"),
+        ("MaxMargin", "normalised_hinge", "gibbs", "needs an augmentation .*NormalisedHinge has none"),
+        (
+            "NIWLinear",
+            "logistic",
+            "em",
+            "which needs likelihood='gaussian', not Logistic. Choose from gibbs, nuts",
+        ),
+        ("MultiTaskKernelMachine", "hinge", "laplace", "Hinge has corners. Choose from gibbs, nuts"),
+        ("VaryingCoefficientGP", "hinge", "laplace", "Hinge has corners. Choose from nuts"),
+        ("MultiTaskKernelMachine", "student_t", "exact", "integrates functions out"),
+    ],
+)
+def test_a_method_that_cannot_serve_a_likelihood_says_why(model, word, method, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(zoo, model)(likelihood=word).fit(data_for(word), method)
+
+
 CELLS = [
     (model, word)
     for model in (

@@ -592,9 +592,8 @@ class ModelFactory:
             return next(iter(taking), best) if weighted and best not in taking else best
         known = [m.name for m in self._methods()]
         if method not in known:
-            raise UnsupportedMethodError(
-                f"method {method!r} is unknown to {type(self).__name__}. Choose from {', '.join(known)}."
-            )
+            why = self._unserved(method) or f"method {method!r} is unknown to {type(self).__name__}."
+            raise UnsupportedMethodError(f"{why} Choose from {', '.join(known)}.")
         if method not in available:
             hooks = ", ".join(f"`{hook}`" for hook in self._overridden_hooks(method))
             raise UnsupportedMethodError(
@@ -607,6 +606,19 @@ class ModelFactory:
                 f"Use method {' or '.join(map(repr, taking))}, or make the data without weight."
             )
         return method
+
+    def _unserved(self, method: str) -> str:
+        """Why a method that others have cannot do with this likelihood; nothing where that is not the reason."""
+        likelihood, name = self.likelihood, type(self.likelihood).__name__
+        if method == "gibbs" and not likelihood.augmented:
+            return f"method 'gibbs' needs an augmentation that makes the likelihood Gaussian, and {name} has none."
+        if method == "laplace" and not likelihood.smooth:
+            return f"method 'laplace' needs a curvature, and {name} has corners."
+        if method in ("em", "exact") and likelihood.word != "gaussian":
+            return (
+                f"method {method!r} integrates functions out, which needs likelihood='gaussian', not {name}."
+            )
+        return ""
 
     def _check_method(self, method: str) -> None:
         """Raise where a method of this factory cannot do with its fields."""

@@ -59,8 +59,10 @@ class KernelLocalSmoothing(ModelFactory):
 
     Parameters
     ----------
-    response : {"normal", "bernoulli_logit"}
-        Real responses or labels (-1/+1, 0/1 or bool).
+    likelihood : str or Likelihood
+        "gaussian" for real responses, "logistic" for labels (-1/+1, 0/1 or bool); others are refused. ``noise``,
+        :math:`\sigma`, is for predictive and posterior standard deviations. Where it is "learned", it comes from
+        leave-one-out residuals (of ``cv_max_rows`` rows at most).
     bandwidth : float or "cv"
         h, in standard deviations of t.
     lam : float or "cv"
@@ -79,9 +81,6 @@ class KernelLocalSmoothing(ModelFactory):
         Rows, drawn at random, that the Nystroem map is made of at most.
     lengthscale : float or "median"
         Of the Matern kernel; by default the median distance of (at most 1000) rows.
-    noise : float or "residual"
-        :math:`\sigma`, for predictive and posterior standard deviations; by default from leave-one-out residuals (of
-        ``cv_max_rows`` rows at most).
     bandwidth_grid, lam_grid : sequence of float
         Among these "cv" chooses the pair of smallest held-out squared error, or log loss for labels.
     cv_folds, cv_max_rows : int

@@ -470,6 +470,8 @@ class MultiTaskKernelMachine(ModelFactory):
                 "for lam, amplitude and Q (zoo.select chooses them by cross-validation), or use another method."
             )
         if method in _SERVES and self._word not in _SERVES[method]:
+            if why := self._unserved(method):
+                raise UnsupportedMethodError(f"{why} Choose from {', '.join(self.methods)}.")
             raise UnsupportedMethodError(
                 f"method {method!r} is for likelihood {' or '.join(map(repr, _SERVES[method]))}, and this one is "
                 f"{self.likelihood!r}. Choose from {', '.join(self.methods)}."

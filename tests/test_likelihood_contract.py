@@ -6,11 +6,11 @@ import pytest
 
 import zoo
 from zoo.likelihoods import Gamma, InverseGammaOfSquare, LogNormal
-from zoo.likelihoods.resolve import LIKELIHOODS, resolve
+from zoo.likelihoods.resolve import likelihoods, resolve
 from zoo.testing import LikelihoodTestCase
 
 CASES = [
-    *LIKELIHOODS,
+    *likelihoods(),
     zoo.Gaussian(noise=0.3, per_task=()),
     zoo.StudentT(noise=LogNormal(0.0, 0.5), degrees=3.0),
     zoo.EpsilonInsensitive(C="learned", epsilon=0.2),

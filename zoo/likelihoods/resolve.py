@@ -20,8 +20,14 @@ LIKELIHOODS = {
     "normalised_hinge": ("zoo.likelihoods.hinge", "NormalisedHinge"),
     "epsilon_insensitive": ("zoo.likelihoods.epsilon_insensitive", "EpsilonInsensitive"),
     "logistic": ("zoo.likelihoods.logistic", "Logistic"),
+    "probit": ("zoo.likelihoods.probit", "Probit"),
     "poisson": ("zoo.likelihoods.poisson", "Poisson"),
     "negative_binomial": ("zoo.likelihoods.negative_binomial", "NegativeBinomial"),
+    "zero_inflated_poisson": ("zoo.likelihoods.zero_inflated_poisson", "ZeroInflatedPoisson"),
+    "zero_inflated_negative_binomial": (
+        "zoo.likelihoods.zero_inflated_negative_binomial",
+        "ZeroInflatedNegativeBinomial",
+    ),
 }
 """The likelihoods of this package: module and class of every word."""
 

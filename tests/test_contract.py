@@ -9,12 +9,11 @@ import pytest
 
 import zoo
 from zoo.kernels import TaskTree
-from zoo.registry import FACTORIES, get_factory
+from zoo.registry import factories, get_factory
 from zoo.testing import FactoryTestCase
 
-_CASES = {name: get_factory(name)() for name in FACTORIES}
 # Fields away from the defaults: the other kind of response, and given or fixed covariances.
-_CASES |= {
+_CASES = {
     "MaxMarginRegression": zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(epsilon=0.1)),
     "MaxMarginIdentity": zoo.MaxMargin(feature_cov="identity", task_cov="identity"),
     "MaxMarginGivenFeatureCov": zoo.MaxMargin(
@@ -48,8 +47,12 @@ _SLOW = (
     "VaryingCoefficientSmooth",
 )
 
-for _name, _factory in _CASES.items():
-    _members: dict[str, object] = {"make_factory": lambda self, factory=_factory: factory}
+# Every registered factory, those of installed packages too: a broken one fails here and not for all.
+_MAKERS = {name: lambda self, name=name: get_factory(name)() for name in factories()}
+_MAKERS |= {name: lambda self, factory=factory: factory for name, factory in _CASES.items()}
+
+for _name, _maker in _MAKERS.items():
+    _members: dict[str, object] = {"make_factory": _maker}
     if _name == "KernelLocalSmoothing":  # folds of rows choose what is not given
         _given = zoo.KernelLocalSmoothing(bandwidth=0.8, lam=1.0, likelihood=zoo.Gaussian(noise=0.5))
         _members["make_weighted_factory"] = lambda self, factory=_given: factory

@@ -227,8 +227,8 @@ def test_architecture_names_every_dependency():
 # The layers of docs/architecture.md, in order: a module imports from its own layer or from one before it.
 _LAYERS = (
     (
-        *("arrays", "checks", "completeness", "digest", "fields", "files", "frames", "memory", "seeds"),
-        *("untrusted", "warning_types"),
+        *("arrays", "checks", "completeness", "digest", "fields", "files", "frames", "installed", "memory"),
+        *("seeds", "untrusted", "warning_types"),
     ),
     ("columns", "folds", "runner"),
     ("data", "kernels"),

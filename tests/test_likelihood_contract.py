@@ -5,18 +5,20 @@ import pymc as pm
 import pytest
 
 import zoo
-from zoo.likelihoods import Gamma, InverseGammaOfSquare, LogNormal
-from zoo.likelihoods.resolve import LIKELIHOODS, resolve
+from zoo.likelihoods import Beta, Gamma, InverseGammaOfSquare, LogNormal
+from zoo.likelihoods.resolve import likelihoods, resolve
 from zoo.testing import LikelihoodTestCase
 
 CASES = [
-    *LIKELIHOODS,
+    *likelihoods(),
     zoo.Gaussian(noise=0.3, per_task=()),
     zoo.StudentT(noise=LogNormal(0.0, 0.5), degrees=3.0),
     zoo.EpsilonInsensitive(C="learned", epsilon=0.2),
     zoo.EpsilonInsensitive(C=2.0, epsilon=0.2),
     zoo.NormalisedHinge(C=1.5, margin=0.5),
     zoo.NegativeBinomial(dispersion=Gamma(2.0, 1.0)),
+    zoo.ZeroInflatedPoisson(extra_zeros=Beta(2.0, 3.0)),
+    zoo.ZeroInflatedNegativeBinomial(extra_zeros=0.25, dispersion=1.5),
 ]
 TESTS = [name for name in dir(LikelihoodTestCase) if name.startswith("test_")]
 
@@ -85,7 +87,9 @@ def test_the_contract_sees_mistakes(wrong, test):
 
 
 @pytest.mark.parametrize(
-    "law", [LogNormal(0.3, 0.7), Gamma(2.0, 3.0), InverseGammaOfSquare(3.0, 2.0)], ids=repr
+    "law",
+    [LogNormal(0.3, 0.7), Gamma(2.0, 3.0), InverseGammaOfSquare(3.0, 2.0), Beta(2.0, 3.0)],
+    ids=repr,
 )
 def test_a_law_is_one(law):
     """Its density integrates to 1, is that of the variable, and its draws follow it (false alarm 1e-7)."""
@@ -122,6 +126,24 @@ def test_parameters_are_checked():
     with pytest.raises(ValueError, match="epsilon"):
         zoo.EpsilonInsensitive(epsilon=-0.1)
     assert repr(zoo.Hinge(C=2)) == "Hinge(C=2.0)"
+
+
+def test_a_probability_lies_between_0_and_1():
+    for value in (0.0, 1.0, 1.5, -0.1, np.nan):
+        with pytest.raises(ValueError, match="extra_zeros is"):
+            zoo.ZeroInflatedPoisson(extra_zeros=value)
+    with pytest.raises(TypeError, match=r"extra_zeros .* is None. Give a number between 0 and 1"):
+        zoo.ZeroInflatedPoisson(extra_zeros=None)
+    with pytest.raises(
+        ValueError, match=r"extra_zeros of .* has the prior LogNormal.* the prior zoo.likelihoods.Beta"
+    ):
+        zoo.ZeroInflatedPoisson(extra_zeros=LogNormal(0.0, 1.0))
+    with pytest.raises(ValueError, match=r"noise of Gaussian has the prior Beta.*Give a number above 0"):
+        zoo.Gaussian(noise=Beta(1.0, 1.0))
+    with pytest.raises(ValueError, match="a is -1"):
+        Beta(-1.0, 1.0)
+    assert Beta(1, 3).typical == 0.25
+    np.testing.assert_array_equal(Beta(2.0, 2.0).log_density([0.0, 1.0, 1.5]), -np.inf)
 
 
 def test_a_factory_of_each_spec_is_the_same():

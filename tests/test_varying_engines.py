@@ -22,6 +22,7 @@ from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.logistic import Logistic
 from zoo.likelihoods.negative_binomial import NegativeBinomial
 from zoo.likelihoods.poisson import Poisson
+from zoo.likelihoods.probit import Probit
 from zoo.likelihoods.student_t import StudentT
 
 N, M = 14, 5
@@ -61,6 +62,11 @@ def student_rows(y, f, s, nu):
     return stats.t.logpdf(r / s, nu) - np.log(s), (nu + 1) * r / (nu * s**2 + r**2), expected
 
 
+def probit_rows(y, f):
+    ratio = np.exp(stats.norm.logpdf(f) - stats.norm.logcdf(y * f))
+    return stats.norm.logcdf(y * f), y * ratio, ratio * (ratio + y * f)
+
+
 def logistic_rows(y, f):
     return -np.logaddexp(0.0, -y * f), y * expit(-y * f), expit(f) * expit(-f)
 
@@ -86,6 +92,7 @@ LAWS = {
     "normal_by_newton": Law(Gaussian(), NOISY, (0.4,), normal_rows),
     "student_t": Law(StudentT(), NOISY, (0.3, 4.0), student_rows),
     "logistic": Law(Logistic(), np.where(RNG.random(N) < expit(FUNCTION), 1.0, -1.0), (), logistic_rows),
+    "probit": Law(Probit(), np.where(RNG.random(N) < expit(FUNCTION), 1.0, -1.0), (), probit_rows),
     "poisson": Law(Poisson(), COUNTS, (), poisson_rows),
     "negative_binomial": Law(NegativeBinomial(), COUNTS, (1.7,), binomial_rows),
 }

@@ -29,7 +29,7 @@ from zoo.inference.compiled import ensure_compile_folder
 from zoo.inference.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.coding import label_values
-from zoo.likelihoods.laws import Gamma, Law, LogNormal
+from zoo.likelihoods.laws import Beta, Gamma, Law, LogNormal
 from zoo.likelihoods.resolve import resolve
 from zoo.manifest import describe_run
 from zoo.memory import require_memory, sizes_of_variables
@@ -133,6 +133,7 @@ class ModelFactory:
         "degrees": Gamma(2.0, 0.1),
         "dispersion": LogNormal(0.7, 1.0),
         "C": LogNormal(0.0, 1.0),
+        "extra_zeros": Beta(1.0, 1.0),
     }
     """Priors of the likelihood's learned parameters, where the user gives none."""
 
@@ -272,6 +273,11 @@ class ModelFactory:
         if found is None:
             raise UnsupportedMethodError(
                 f"{type(self.likelihood).__name__} has no augmentation that makes it Gaussian. Use method='nuts'."
+            )
+        if data.weight is not None and not self.likelihood.augmented_weights:
+            raise UnsupportedMethodError(
+                f"weight is given, and the augmentation of {type(self.likelihood).__name__} takes no weights of rows. "
+                "Use method 'nuts', or make the data without weight."
             )
         return found
 
@@ -585,7 +591,7 @@ class ModelFactory:
 
     def _engine(self, method: str | None, data: MultiTaskData) -> str:
         available = self.methods
-        weighted = getattr(data, "weight", None) is not None
+        weighted = self._weight_argument(data)
         taking = [m.name for m in self._methods() if m.name in available and m.weights]
         if method is None:
             best = self.default_method(data)
@@ -602,8 +608,9 @@ class ModelFactory:
             )
         if weighted and method not in taking:
             raise UnsupportedMethodError(
-                f"weight is given, and method {method!r} of {type(self).__name__} takes no weights of rows. "
-                f"Use method {' or '.join(map(repr, taking))}, or make the data without weight."
+                f"{weighted} is given, and method {method!r} of {type(self).__name__} takes no weights of rows"
+                f"{'' if self.likelihood.augmented_weights else f' with {type(self.likelihood).__name__}'}. "
+                f"Use method {' or '.join(map(repr, taking))}, or leave {weighted} out."
             )
         return method
 
@@ -619,6 +626,10 @@ class ModelFactory:
                 f"method {method!r} integrates functions out, which needs likelihood='gaussian', not {name}."
             )
         return ""
+
+    def _weight_argument(self, data: MultiTaskData) -> str:
+        """The argument that gives the rows weights, or nothing."""
+        return "" if getattr(data, "weight", None) is None else "weight"
 
     def _check_method(self, method: str) -> None:
         """Raise where a method of this factory cannot do with its fields."""

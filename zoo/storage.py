@@ -151,11 +151,11 @@ def save(fit: Fit, path: str | os.PathLike[str], overwrite: bool = False) -> Pat
 
 
 def _own_class(cls: type[ModelFactory]) -> dict[str, str]:
-    """What a file says of a class of the user's that has the name of one of the registry: it is not that one."""
-    from zoo.registry import FACTORIES, get_factory
+    """What a file says of a class that the registry does not know: one of its name, now or later, is another."""
+    from zoo.registry import is_registered
 
-    namesake = cls.__name__ in FACTORIES and get_factory(cls.__name__) is not cls
-    return {"zoo_own_class": json.dumps(f"{cls.__module__}.{cls.__qualname__}")} if namesake else {}
+    own = not is_registered(cls)
+    return {"zoo_own_class": json.dumps(f"{cls.__module__}.{cls.__qualname__}")} if own else {}
 
 
 def load(
@@ -181,7 +181,7 @@ def load(
         The file is damaged, or no fit of this package, or of another schema version.
     """
     from zoo.fit import Fit
-    from zoo.registry import FACTORIES, get_factory
+    from zoo.registry import factories, get_factory
 
     source = Path(path)
     if not source.is_file():
@@ -215,10 +215,10 @@ def load(
         or not isinstance(spec["factory"], str)
     ):
         raise ValueError(f"path {str(source)!r} has a damaged zoo_spec. Fit the model again.")
-    if factory is None and spec["factory"] not in FACTORIES:
+    if factory is None and spec["factory"] not in factories():
         raise ValueError(
             f"path {str(source)!r} holds a fit of {spec['factory']!r}, which is unknown. "
-            "Pass your own class: zoo.load(path, factory=...)."
+            "Pass your own class: zoo.load(path, factory=...), or install the package that has it."
         )
     cls = factory or get_factory(spec["factory"])
     if cls.__name__ != spec["factory"]:
@@ -235,8 +235,8 @@ def load(
     )
     if own_class is not None and factory is None:
         raise ValueError(
-            f"path {str(source)!r} holds a fit of {str(own_class)!r}, a class of its own under the name of one of the "
-            "package. Pass it: zoo.load(path, factory=...)."
+            f"path {str(source)!r} holds a fit of {str(own_class)!r}, a class of its own under the name of one that "
+            "is installed. Pass it: zoo.load(path, factory=...)."
         )
     try:
         model = cls.from_spec(spec)
@@ -263,17 +263,18 @@ def load(
 
 def _likelihood(described: Any, own: type[Likelihood] | None, source: Path) -> Any:
     """What the field of this name becomes: a likelihood of the user's own needs its class."""
-    from zoo.likelihoods.resolve import LIKELIHOODS
+    from zoo.likelihoods.resolve import likelihood_class, likelihoods
 
     word = described.get("word") if isinstance(described, dict) else None
     if not isinstance(word, str):
         raise ValueError(f"path {str(source)!r} has a damaged zoo_spec. Fit the model again.")
     if own is None:
-        if word in LIKELIHOODS:
+        if word in likelihoods():
+            likelihood_class(word)  # a broken package is no fault of the file
             return described
         raise ValueError(
             f"path {str(source)!r} holds a fit with the likelihood {word[:40]!r}, which is unknown. "
-            "Pass your own class: zoo.load(path, likelihood=...)."
+            "Pass your own class: zoo.load(path, likelihood=...), or install the package that has it."
         )
     if own.word != word:
         raise ValueError(

@@ -20,7 +20,10 @@ from zoo.likelihoods.hinge import Hinge, NormalisedHinge
 from zoo.likelihoods.logistic import Logistic
 from zoo.likelihoods.negative_binomial import NegativeBinomial
 from zoo.likelihoods.poisson import Poisson
+from zoo.likelihoods.probit import Probit
 from zoo.likelihoods.student_t import StudentT
+from zoo.likelihoods.zero_inflated_negative_binomial import ZeroInflatedNegativeBinomial
+from zoo.likelihoods.zero_inflated_poisson import ZeroInflatedPoisson
 
 __all__ = ["LikelihoodTests"]
 
@@ -30,12 +33,15 @@ _LIKELIHOODS: tuple[Likelihood, ...] = (
     Gaussian(noise=0.3),
     StudentT(),
     Logistic(),
+    Probit(),
     Hinge(C=0.7),
     NormalisedHinge(),
     EpsilonInsensitive(C=0.7, epsilon=0.1),
     EpsilonInsensitive(C="learned"),
     Poisson(),
     NegativeBinomial(),
+    ZeroInflatedPoisson(),
+    ZeroInflatedNegativeBinomial(extra_zeros=0.2),
 )
 
 

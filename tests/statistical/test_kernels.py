@@ -174,6 +174,7 @@ AUGMENTED = {
     "student t by task": zoo.StudentT(noise=_LAW, degrees=4.0, **_BY_TASK),
     "tube": zoo.EpsilonInsensitive(C="learned", epsilon=0.3),
     "logistic": zoo.Logistic(),
+    "probit": zoo.Probit(),
     "negative binomial": zoo.NegativeBinomial(dispersion=LogNormal(0.7, 0.4)),
 }
 DENSITIES = {

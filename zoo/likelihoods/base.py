@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from zoo.checks import one_of, positive
+from zoo.checks import one_of, positive, probability
 from zoo.data import MultiTaskData
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.parameter_laws import fixed
@@ -47,11 +47,17 @@ class Likelihood:
     augmented: ClassVar[bool] = False
     """Whether there is an augmentation that makes the likelihood Gaussian in f."""
 
+    augmented_weights: ClassVar[bool] = True
+    """Whether that augmentation knows rows of a weight other than 1; else Gibbs samplers refuse weights."""
+
     weights: ClassVar[bool] = True
     """Whether ``term`` takes a ``weight`` of every row, which multiplies its log likelihood."""
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
     """Fields that are positive parameters of the density: a number, ``"learned"``, or a prior."""
+
+    unit_parameters: ClassVar[tuple[str, ...]] = ()
+    """Those of them that lie between 0 and 1, as a probability does."""
 
     per_task: tuple[str, ...] = ()
 
@@ -73,11 +79,14 @@ class Likelihood:
             elif not isinstance(value, Law):
                 if isinstance(value, bool) or not isinstance(value, int | float | np.number):
                     raise TypeError(
-                        f'{name} of {type(self).__name__} is {value!r}. Give a number above 0, "learned", '
-                        "or a prior of zoo.likelihoods (LogNormal, Gamma, InverseGammaOfSquare)."
+                        f"{name} of {type(self).__name__} is {value!r}. Give {self._may_be(name)}."
                     )
-                positive(value, name)
+                (probability if name in self.unit_parameters else positive)(value, name)
                 value = float(value)
+            elif value.unit != (name in self.unit_parameters):
+                raise ValueError(
+                    f"{name} of {type(self).__name__} has the prior {value!r}. Give {self._may_be(name)}."
+                )
             object.__setattr__(self, name, value)
         given = (self.per_task,) if isinstance(self.per_task, str) else tuple(self.per_task)
         for name in given:
@@ -95,6 +104,13 @@ class Likelihood:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     # ---------------------------------------------------------------- parameters
+
+    def _may_be(self, name: str) -> str:
+        """What a parameter may be, for messages."""
+        if name in self.unit_parameters:
+            return 'a number between 0 and 1, "learned", or the prior zoo.likelihoods.Beta'
+        priors = "LogNormal, Gamma, InverseGammaOfSquare"
+        return f'a number above 0, "learned", or a prior of zoo.likelihoods ({priors})'
 
     @property
     def labels(self) -> bool:

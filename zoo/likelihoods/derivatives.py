@@ -36,7 +36,8 @@ class DifferentiatedResponses:
     ----------
     likelihood : Likelihood
         Its ``term`` gives the log density, its ``information`` the expected information where that serves. Its learned
-        parameters are positive, and handed over as logarithms in the order of ``learned``.
+        parameters are handed over in the order of ``learned``: as logarithms, or as logits where they lie between 0 and
+        1 (``unit_parameters``).
     y : (n,) array
         Coded responses.
     weight : (n,) array, optional
@@ -85,8 +86,12 @@ class DifferentiatedResponses:
 
     def _compile(self) -> tuple[Any, Any]:
         f = pt.dvector("f")
-        logs = [pt.dscalar(f"log_{name}") for name in self.learned]
-        values = {name: pt.exp(log) for name, log in zip(self.learned, logs, strict=True)}
+        free = [pt.dscalar(f"free_{name}") for name in self.learned]
+        unit = self._likelihood.unit_parameters
+        values = {
+            name: pt.sigmoid(z) if name in unit else pt.exp(z)
+            for name, z in zip(self.learned, free, strict=True)
+        }
         rows = self._times_weight(log_density(self._likelihood, f, self.y, values))
         total = pt.sum(rows)
         slope = _gradient(total, f)
@@ -98,16 +103,16 @@ class DifferentiatedResponses:
         ]  # fmt: skip
         inner = [
             part
-            for log in logs
-            for part in (_gradient(total, log), _gradient_of_rows(slope, f, log), _gradient_of_rows(information, f,
-            log))
+            for z in free
+            for part in (_gradient(total, z), _gradient_of_rows(slope, f, z), _gradient_of_rows(information, f,
+            z))
         ]  # fmt: skip
         mode = Mode("py", "fast_compile")
-        inputs = [f, *logs]
+        inputs = [f, *free]
         density = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
         return density, pytensor.function(
             inputs, inner, mode=mode, on_unused_input="ignore"
-        ) if logs else None
+        ) if free else None
 
 
 def _gradient(cost: Any, wrt: Any) -> Any:

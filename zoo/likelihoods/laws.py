@@ -1,4 +1,4 @@
-"""Priors of the parameters of a likelihood: one-dimensional laws of positive numbers."""
+"""Priors of the parameters of a likelihood: one-dimensional laws of positive numbers, and of probabilities."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln, xlog1py, xlogy
 
 from zoo.checks import one_of, positive
 from zoo.inference.parameter_laws import gamma, inverse_gamma_of_square, log_normal
 
-__all__ = ["Flat", "Gamma", "InverseGammaOfSquare", "Law", "LogNormal", "law_from_spec"]
+__all__ = ["Beta", "Flat", "Gamma", "InverseGammaOfSquare", "Law", "LogNormal", "law_from_spec"]
 
 
 @dataclass(frozen=True)
 class Law(ABC):
-    """The prior of one positive number, for instance of the noise."""
+    """The prior of one positive number, for instance of the noise, or of one between 0 and 1."""
 
     proper = True
     """Whether the density has a finite integral; only EM can do without."""
+
+    unit = False
+    """Whether it is a law of numbers between 0 and 1."""
 
     @abstractmethod
     def variable(self, name: str, dims: tuple[str, ...] = ()) -> Any:
@@ -39,7 +42,7 @@ class Law(ABC):
     def numbers(self) -> np.ndarray:
         """The law as compiled samplers read it, (3,): see :mod:`zoo.inference.parameter_laws`."""
         raise ValueError(
-            f"{type(self).__name__}() is no law that a Gibbs sampler could use. Give a proper prior."
+            f"{type(self).__name__}() is no law that a Gibbs sampler could use. Give another prior."
         )
 
     @property
@@ -178,6 +181,42 @@ class InverseGammaOfSquare(Law):
 
 
 @dataclass(frozen=True)
+class Beta(Law):
+    """The beta law of a number between 0 and 1, with mean ``a / (a + b)``: as if ``a + b`` draws had been seen."""
+
+    unit = True
+
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b"):
+            positive(getattr(self, name), name)
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    def variable(self, name: str, dims: tuple[str, ...] = ()) -> Any:
+        """See :class:`Law`."""
+        return pm.Beta(name, self.a, self.b, dims=dims or None)
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """See :class:`Law`; minus infinity outside of the interval."""
+        x = np.asarray(x, dtype=np.float64)
+        inside = (x > 0.0) & (x < 1.0)
+        at = np.where(inside, x, 0.5)
+        value = xlogy(self.a - 1.0, at) + xlog1py(self.b - 1.0, -at) - betaln(self.a, self.b)
+        return np.where(inside, value, -np.inf)
+
+    def random(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """See :class:`Law`."""
+        return rng.beta(self.a, self.b, size)
+
+    @property
+    def typical(self) -> float:
+        """The mean."""
+        return self.a / (self.a + self.b)
+
+
+@dataclass(frozen=True)
 class Flat(Law):
     """No prior: every positive number alike. For the maximum that EM finds; no sampler can use it."""
 
@@ -201,7 +240,9 @@ class Flat(Law):
         return 1.0
 
 
-_LAWS: dict[str, type[Law]] = {cls.__name__: cls for cls in (LogNormal, Gamma, InverseGammaOfSquare, Flat)}
+_LAWS: dict[str, type[Law]] = {
+    cls.__name__: cls for cls in (LogNormal, Gamma, InverseGammaOfSquare, Beta, Flat)
+}
 
 
 def law_from_spec(spec: dict[str, Any]) -> Law:

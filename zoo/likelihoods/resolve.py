@@ -7,9 +7,11 @@ from importlib import import_module
 from typing import Any
 
 from zoo.checks import one_of
+from zoo.installed import LIKELIHOODS as GROUP
+from zoo.installed import broken, entries, load_class
 from zoo.likelihoods.base import Likelihood
 
-__all__ = ["LIKELIHOODS", "likelihood_class", "resolve"]
+__all__ = ["LIKELIHOODS", "likelihood_class", "likelihoods", "resolve"]
 
 LIKELIHOODS = {
     "gaussian": ("zoo.likelihoods.gaussian", "Gaussian"),
@@ -18,16 +20,43 @@ LIKELIHOODS = {
     "normalised_hinge": ("zoo.likelihoods.hinge", "NormalisedHinge"),
     "epsilon_insensitive": ("zoo.likelihoods.epsilon_insensitive", "EpsilonInsensitive"),
     "logistic": ("zoo.likelihoods.logistic", "Logistic"),
+    "probit": ("zoo.likelihoods.probit", "Probit"),
     "poisson": ("zoo.likelihoods.poisson", "Poisson"),
     "negative_binomial": ("zoo.likelihoods.negative_binomial", "NegativeBinomial"),
+    "zero_inflated_poisson": ("zoo.likelihoods.zero_inflated_poisson", "ZeroInflatedPoisson"),
+    "zero_inflated_negative_binomial": (
+        "zoo.likelihoods.zero_inflated_negative_binomial",
+        "ZeroInflatedNegativeBinomial",
+    ),
 }
+"""The likelihoods of this package: module and class of every word."""
+
+
+def likelihoods() -> tuple[str, ...]:
+    """All words: of this package, then of installed ones (:mod:`zoo.installed`), not imported yet."""
+    return (*LIKELIHOODS, *sorted(entries(GROUP, LIKELIHOODS)))
 
 
 def likelihood_class(word: str) -> type[Likelihood]:
-    """The class of a word."""
-    one_of(word, LIKELIHOODS, "likelihood")
-    module, name = LIKELIHOODS[word]
-    found: type[Likelihood] = getattr(import_module(module), name)
+    """The class of a word.
+
+    Raises
+    ------
+    ValueError
+        The word is unknown, or the installed package that has it is broken.
+    """
+    if word in LIKELIHOODS:  # most are: the installed packages need not be looked through
+        module, name = LIKELIHOODS[word]
+        found: type[Likelihood] = getattr(import_module(module), name)
+        return found
+    others = entries(GROUP, LIKELIHOODS)
+    one_of(word, [*LIKELIHOODS, *sorted(others)], "likelihood")
+    found = load_class(word, GROUP, others[word], Likelihood)
+    if found.word != word:
+        raise broken(
+            others[word][0],
+            f"has the word {found.word!r}, and the entry point must have its word as its name",
+        )
     return found
 
 
@@ -48,6 +77,6 @@ def resolve(value: Any) -> Likelihood:
             "observed variable is called `observe`."
         )
     raise TypeError(
-        f"likelihood is {value!r}. Give one of the words {', '.join(LIKELIHOODS)}, or an object such as "
+        f"likelihood is {value!r}. Give one of the words {', '.join(likelihoods())}, or an object such as "
         "zoo.Gaussian(noise=0.5)."
     )

@@ -47,7 +47,7 @@ class Hyper(NamedTuple):
     dims: tuple[str, ...] | None = None
     """Its dims in the model, of which the factory gives the coords; left out: dims of its own, counted."""
     law: Law | None = None
-    """Its prior, where that is not the usual one; of a positive number."""
+    """Its prior, where that is not the usual one; of a positive number, or of one in (0, 1)."""
 
 
 def parameter_hypers(factory: Any, starts: dict[str, float]) -> dict[str, Hyper]:
@@ -62,7 +62,8 @@ def parameter_hypers(factory: Any, starts: dict[str, float]) -> dict[str, Hyper]
             law = None if name in starts else factory.law_of(name)
         if law is not None and not law.proper:
             raise ValueError(f"{name} has the prior Flat(), which is for EM alone. Give it a proper prior.")
-        result[name] = Hyper(starts[name]) if law is None else Hyper(law.typical, law=law)
+        kind = "unit" if name in factory.likelihood.unit_parameters else "positive"
+        result[name] = Hyper(starts[name], kind) if law is None else Hyper(law.typical, kind, law=law)
     return result
 
 
@@ -175,7 +176,8 @@ class Coordinates:
         for name, hyper in self.hypers.items():
             part = z[self._slice[name]]
             if hyper.law is not None:
-                total += float(np.sum(hyper.law.log_density(np.exp(part)) + part))
+                slope = log_expit(part) + log_expit(-part) if hyper.kind == "unit" else part
+                total += float(np.sum(hyper.law.log_density(_VALUE[hyper.kind](part)) + slope))
             elif hyper.kind == "unit":
                 total += float(np.sum(log_expit(part) + log_expit(-part)))
             else:

@@ -145,7 +145,7 @@ class MaxMargin(MaxMarginBase):
                 "draws from the exact posterior by a compiled Gibbs sampler with group moves",
                 checkpoints=True,
                 continues=True,
-                weights=True,
+                weights=self.likelihood.augmented_weights,
             ),
             *super()._methods(),
         ]

@@ -93,6 +93,9 @@ class MaxMarginBase(ModelFactory):
             positive(weight, "class_weight")
         object.__setattr__(self, "class_weight", (float(pair[0]), float(pair[1])))
 
+    def _weight_argument(self, data: MultiTaskData) -> str:
+        return super()._weight_argument(data) or ("" if self.class_weight is None else "class_weight")
+
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
     ) -> MultiTaskData:

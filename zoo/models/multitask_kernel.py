@@ -47,7 +47,15 @@ _STARTS = {"noise": 1.0, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}
 # Likelihoods of each specialised method.
 _SERVES = {
     "exact": ("gaussian",),
-    "gibbs": ("gaussian", "hinge", "epsilon_insensitive", "student_t", "logistic", "negative_binomial"),
+    "gibbs": (
+        "gaussian",
+        "hinge",
+        "epsilon_insensitive",
+        "student_t",
+        "logistic",
+        "probit",
+        "negative_binomial",
+    ),
     "map": ("hinge", "epsilon_insensitive", "logistic"),
     "laplace": ("logistic",),
 }
@@ -64,7 +72,8 @@ class MultiTaskKernelMachine(ModelFactory):
     so that the posterior mode minimises :math:`\sum_n L(y_n, f(x_n, \ell_n)) + \|f\|_K^2 / (2 a^2)`, which is the
     paper's (11) up to a constant factor. The paper's losses L are :math:`(y - f)^2 / (2 \sigma^2)` ("gaussian", where
     sigma is ``noise``), :math:`2C \max(0, 1 - yf)` ("hinge"), :math:`2C \max(0, |y - f| - \epsilon)`
-    ("epsilon_insensitive"), and :math:`\log(1 + e^{-yf})` ("logistic"). All other likelihoods are sampled by NUTS.
+    ("epsilon_insensitive"), and :math:`\log(1 + e^{-yf})` ("logistic"). Other likelihoods are sampled: by Gibbs
+    where they have an augmentation, else by NUTS.
 
     A kernel that is linear in x is held as ``coefficients`` (feature, task), whatever the number of rows; any other one
     as ``function_values`` (point), the function at the distinct rows. ``task_cov`` (task, task_bis) is the covariance
@@ -393,7 +402,7 @@ class MultiTaskKernelMachine(ModelFactory):
             "draws from the exact posterior by augmentation",
             checkpoints=True,
             continues=True,
-            weights=True,
+            weights=self.likelihood.augmented_weights,
         )
         best = {
             "gaussian": [
@@ -439,6 +448,7 @@ class MultiTaskKernelMachine(ModelFactory):
                 augmented,
             ],
             "student_t": [augmented],
+            "probit": [augmented],
             "negative_binomial": [augmented],
         }
         found = best.get({"epsilon_insensitive": "hinge"}.get(self._word, self._word), [])

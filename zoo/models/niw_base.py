@@ -232,7 +232,7 @@ class NIWBase(ModelFactory):
             "draws from the exact posterior by a compiled Gibbs sampler",
             checkpoints=True,
             continues=True,
-            weights=True,
+            weights=self.likelihood.augmented_weights,
         )
         if not self._conjugate:
             return [gibbs, *super()._methods()]

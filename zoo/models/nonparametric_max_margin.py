@@ -161,7 +161,7 @@ class NonparametricMaxMargin(MaxMarginBase):
                 "draws from the exact posterior by a compiled Gibbs sampler, without truncation",
                 checkpoints=True,
                 continues=True,
-                weights=True,
+                weights=self.likelihood.augmented_weights,
             ),
             nuts,
         ]

@@ -253,10 +253,10 @@ def test_a_broken_likelihood(monkeypatch, tmp_path):
         tmp_path / "site",
         "rotten",
         LIKELIHOOD,
-        likelihoods={"laplace_noise": "DoubleExponential", "absent": "Absent"},
+        likelihoods={"other_noise": "DoubleExponential", "absent": "Absent"},
     )
     with pytest.raises(ValueError, match=r"package 'rotten' is broken: .*has the word 'double_exponential'"):
-        resolve("laplace_noise")
+        resolve("other_noise")
     with pytest.raises(ValueError, match=r"package 'rotten' is broken: .*cannot be imported"):
         zoo.NIWLinear(likelihood="absent")
     assert resolve("gaussian") == zoo.Gaussian()

@@ -16,6 +16,7 @@ __all__ = ["LIKELIHOODS", "likelihood_class", "likelihoods", "resolve"]
 LIKELIHOODS = {
     "gaussian": ("zoo.likelihoods.gaussian", "Gaussian"),
     "student_t": ("zoo.likelihoods.student_t", "StudentT"),
+    "laplace_noise": ("zoo.likelihoods.laplace_noise", "LaplaceNoise"),
     "hinge": ("zoo.likelihoods.hinge", "Hinge"),
     "normalised_hinge": ("zoo.likelihoods.hinge", "NormalisedHinge"),
     "epsilon_insensitive": ("zoo.likelihoods.epsilon_insensitive", "EpsilonInsensitive"),

@@ -112,6 +112,8 @@ def test_words(steady):
     assert zoo.NIWLinear(likelihood="double_exponential").likelihood == found
     with pytest.raises(ValueError, match=r"'triple' is unknown.*'double_exponential'"):
         resolve("triple")
+    with pytest.raises(ValueError, match=r"'Stedy' is unknown.*'Steady'"):
+        get_factory("Stedy")
     with pytest.raises(TypeError, match="double_exponential"):
         resolve(3.0)
 

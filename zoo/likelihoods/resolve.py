@@ -51,7 +51,7 @@ def likelihood_class(word: str) -> type[Likelihood]:
         found: type[Likelihood] = getattr(import_module(module), name)
         return found
     others = entries(GROUP, LIKELIHOODS)
-    one_of(word, [*LIKELIHOODS, *sorted(others)], "likelihood")
+    one_of(word, [*sorted(others), *LIKELIHOODS], "likelihood")  # a long list is cut short at its end
     found = load_class(word, GROUP, others[word], Likelihood)
     if found.word != word:
         raise broken(

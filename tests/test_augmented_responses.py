@@ -30,11 +30,16 @@ from zoo.inference.augmented_discrete_responses import (
 from zoo.inference.augmented_real_responses import (
     GaussianLaws,
     GaussianParameters,
+    LaplaceLaws,
+    LaplaceParameters,
     StudentTLaws,
     StudentTParameters,
     gaussian_draw,
     gaussian_log_density,
     gaussian_update,
+    laplace_draw,
+    laplace_log_density,
+    laplace_update,
     student_t_draw,
     student_t_log_density,
     student_t_update,
@@ -52,36 +57,47 @@ P = 1e-7
 DRAW = {
     "gaussian": gaussian_draw,
     "student_t": student_t_draw,
+    "laplace": laplace_draw,
     "logistic": logistic_draw,
     "negative_binomial": negative_binomial_draw,
 }
 LOG_DENSITY = {
     "gaussian": gaussian_log_density,
     "student_t": student_t_log_density,
+    "laplace": laplace_log_density,
     "logistic": logistic_log_density,
     "negative_binomial": negative_binomial_log_density,
 }
 UPDATE = {
     "gaussian": gaussian_update,
     "student_t": student_t_update,
+    "laplace": laplace_update,
     "negative_binomial": negative_binomial_update,
 }
 PARAMETERS = {
     "gaussian": GaussianParameters,
     "student_t": StudentTParameters,
+    "laplace": LaplaceParameters,
     "logistic": LogisticParameters,
     "negative_binomial": NegativeBinomialParameters,
 }
-LAWS = {"gaussian": GaussianLaws, "student_t": StudentTLaws, "negative_binomial": NegativeBinomialLaws}
+LAWS = {
+    "gaussian": GaussianLaws,
+    "student_t": StudentTLaws,
+    "laplace": LaplaceLaws,
+    "negative_binomial": NegativeBinomialLaws,
+}
 SHARED = {
     "gaussian": ([0.7],),
     "student_t": ([0.7], [3.5]),
+    "laplace": ([0.7],),
     "logistic": (),
     "negative_binomial": ([1.3],),
 }
 BY_TASK = {
     "gaussian": ([0.7, 0.2, 2.0],),
     "student_t": ([0.7, 0.2, 2.0], [3.5, 1.2, 250.0]),
+    "laplace": ([0.7, 0.2, 2.0],),
     "logistic": (),
     "negative_binomial": ([1.3, 0.4, 320.0],),
 }
@@ -109,6 +125,8 @@ def log_density(word: str, f, y, values):
         return stats.norm.logpdf(y, f, values[0])
     if word == "student_t":
         return stats.t.logpdf(y, values[1], f, values[0])
+    if word == "laplace":
+        return stats.laplace.logpdf(y, f, values[0])
     if word == "logistic":
         return -np.logaddexp(0.0, -y * f)
     d = values[0]
@@ -185,7 +203,7 @@ def filled(word: str, f: float, y: float, h: float, n: int, seed: int = 0):
     return w, v
 
 
-RESPONSE = {"gaussian": 1.3, "student_t": 1.3, "logistic": -1.0, "negative_binomial": 3.0}
+RESPONSE = {"gaussian": 1.3, "student_t": 1.3, "laplace": 1.3, "logistic": -1.0, "negative_binomial": 3.0}
 
 
 @pytest.mark.parametrize("word", DRAW)
@@ -215,7 +233,13 @@ def test_weight_two_is_a_row_twice(word):
     else:
         assert stats.ks_2samp(w2, w).pvalue > P
     # The linear term is a function of w: what does not come from w is twice that of a row.
-    slope = {"gaussian": y, "student_t": y, "logistic": 0.0, "negative_binomial": math.log(1.3)}[word]
+    slope = {
+        "gaussian": y,
+        "student_t": y,
+        "laplace": y,
+        "logistic": 0.0,
+        "negative_binomial": math.log(1.3),
+    }[word]
     assert np.allclose(v2 - slope * w2, (v - slope * w)[0], atol=1e-10)
 
 
@@ -248,6 +272,17 @@ def test_extreme_function_values():
         LOG_DENSITY[word](f, y, weight, task, given, total)
         assert np.all(np.isfinite(w)) and np.all(w >= 0.0) and np.all(np.isfinite(v))
         assert np.isfinite(total[0])
+
+
+def test_a_response_that_the_function_meets():
+    """Its precision has no mean under the Laplace law, and is a finite draw."""
+    f = np.full(2000, 0.4)
+    w, v = np.empty(2000), np.empty(2000)
+    given = parameters("laplace", SHARED["laplace"])
+    laplace_draw(np.random.default_rng(0), f, f, np.ones(2000), np.zeros(2000, dtype=int), given, w, v)
+    assert np.all(np.isfinite(w)) and np.all(w > 0.0)
+    # 1 / w is s^2 times a squared normal variable.
+    assert stats.kstest(0.7**-2 / w, stats.chi2(1).cdf).pvalue > P
 
 
 # ---------------------------------------------------------------- parameters
@@ -291,7 +326,7 @@ LAW_OF_SCALE = {
 
 
 @pytest.mark.parametrize("law", LAW_OF_SCALE.values(), ids=LAW_OF_SCALE.keys())
-@pytest.mark.parametrize("word", ["gaussian", "student_t"])
+@pytest.mark.parametrize("word", ["gaussian", "student_t", "laplace"])
 @pytest.mark.parametrize("by_task", [False, True], ids=["shared", "by task"])
 def test_scale_given_functions(word, law, by_task):
     f, y, weight, task = data = rows(word, 24, np.random.default_rng(3))
@@ -433,6 +468,9 @@ def test_prior_draws_keep_their_law(word):
         Y = f + scale[:, None] * rng.standard_t(degrees[:, None], (R, n))
         starts, laws = [scale, degrees], StudentTLaws(law, gamma(2.0, 0.1))
         cdfs = [lambda s: inverse_gamma.cdf(s**2), stats.gamma(2.0, scale=10.0).cdf]
+    elif word == "laplace":
+        Y, starts, laws = f + rng.laplace(0.0, scale[:, None], (R, n)), [scale], LaplaceLaws(law)
+        cdfs = [lambda s: inverse_gamma.cdf(s**2)]
     elif word == "logistic":
         Y = np.where(rng.random((R, n)) < 1 / (1 + np.exp(-f)), 1.0, -1.0)
         starts, laws, cdfs = [], LogisticParameters(), []

@@ -11,6 +11,7 @@ from zoo.likelihoods.resolve import LIKELIHOODS, resolve
 _AUGMENTED = (
     "gaussian",
     "student_t",
+    "laplace_noise",
     "hinge",
     "epsilon_insensitive",
     "logistic",
@@ -32,7 +33,7 @@ METHODS = {
     "VaryingCoefficientGP": {
         **dict.fromkeys(LIKELIHOODS, _LATENT),
         "gaussian": ["exact", "hsgp", "inducing", "nuts"],
-        **{key: ["nuts"] for key in ("hinge", "normalised_hinge", "epsilon_insensitive")},
+        **{key: ["nuts"] for key in ("laplace_noise", "hinge", "normalised_hinge", "epsilon_insensitive")},
     },
     "IndependentTasks": {
         **{key: ["nuts"] for key in LIKELIHOODS},
@@ -190,6 +191,7 @@ _AGREE = {
     "logistic": "logistic",
     "probit": "probit",
     "student_t": zoo.StudentT(noise=InverseGammaOfSquare(2.0, 0.5), degrees=Gamma(4.0, 0.5)),
+    "laplace_noise": zoo.LaplaceNoise(noise=LogNormal(-0.5, 0.7)),
     "negative_binomial": zoo.NegativeBinomial(dispersion=LogNormal(0.7, 0.7)),
     "gaussian": zoo.Gaussian(noise=LogNormal(-0.5, 0.7)),
     "tube": zoo.EpsilonInsensitive(C=2.0, epsilon=0.1),

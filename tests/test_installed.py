@@ -112,6 +112,8 @@ def test_words(steady):
     assert zoo.NIWLinear(likelihood="double_exponential").likelihood == found
     with pytest.raises(ValueError, match=r"'triple' is unknown.*'double_exponential'"):
         resolve("triple")
+    with pytest.raises(ValueError, match=r"'Stedy' is unknown.*'Steady'"):
+        get_factory("Stedy")
     with pytest.raises(TypeError, match="double_exponential"):
         resolve(3.0)
 
@@ -253,10 +255,10 @@ def test_a_broken_likelihood(monkeypatch, tmp_path):
         tmp_path / "site",
         "rotten",
         LIKELIHOOD,
-        likelihoods={"laplace_noise": "DoubleExponential", "absent": "Absent"},
+        likelihoods={"other_noise": "DoubleExponential", "absent": "Absent"},
     )
     with pytest.raises(ValueError, match=r"package 'rotten' is broken: .*has the word 'double_exponential'"):
-        resolve("laplace_noise")
+        resolve("other_noise")
     with pytest.raises(ValueError, match=r"package 'rotten' is broken: .*cannot be imported"):
         zoo.NIWLinear(likelihood="absent")
     assert resolve("gaussian") == zoo.Gaussian()

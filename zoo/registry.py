@@ -46,7 +46,7 @@ def get_factory(name: str) -> type[ModelFactory]:
         factory: type[ModelFactory] = getattr(import_module(FACTORIES[name]), name)
         return factory
     others = entries(MODELS, FACTORIES)
-    one_of(name, [*FACTORIES, *sorted(others)], "model")
+    one_of(name, [*sorted(others), *FACTORIES], "model")  # a long list is cut short at its end
     factory = load_class(name, MODELS, others[name], ModelFactory)
     if factory.__name__ != name:
         raise broken(

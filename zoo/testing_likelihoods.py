@@ -17,6 +17,7 @@ from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.hinge import Hinge, NormalisedHinge
+from zoo.likelihoods.laplace_noise import LaplaceNoise
 from zoo.likelihoods.logistic import Logistic
 from zoo.likelihoods.negative_binomial import NegativeBinomial
 from zoo.likelihoods.poisson import Poisson
@@ -32,6 +33,7 @@ _LIKELIHOODS: tuple[Likelihood, ...] = (
     Gaussian(),
     Gaussian(noise=0.3),
     StudentT(),
+    LaplaceNoise(),
     Logistic(),
     Probit(),
     Hinge(C=0.7),

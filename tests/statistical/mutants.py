@@ -68,7 +68,43 @@ _TREES = (
 )
 _DISTRIBUTIONS = ("tests/distributions/test_inverse_wishart.py",)
 
+_PROBIT = ("tests/test_probit.py",)
+_RESPONSES = ("tests/test_augmented_responses.py",)
+
 MUTANTS: tuple[Mutant, ...] = (
+    # ---------------------------------------------------------------- augmentations of likelihoods
+    Mutant(
+        "truncated_normal_shift",
+        "truncated normal variables are accepted as if their exponential law had the rate of the bound",
+        "zoo/inference/augmented_probit.py",
+        "gap = (e - 1.0) / rate",
+        "gap = e / rate",
+        _PROBIT,
+    ),
+    Mutant(
+        "probit_side",
+        "the latent variable of a probit label lies on the positive side whatever the label",
+        "zoo/inference/augmented_probit.py",
+        "v[n] = y[n] * normal_excess",
+        "v[n] = normal_excess",
+        _PROBIT,
+    ),
+    Mutant(
+        "laplace_shape",
+        "the inverse Gaussian variable of Laplace noise is scaled by c instead of its square",
+        "zoo/inference/augmented_real_responses.py",
+        "w[n] *= c * c",
+        "w[n] *= c",
+        _RESPONSES,
+    ),
+    Mutant(
+        "zero_inflated_information",
+        "the expected information of counts takes every zero for a structural one",
+        "zoo/likelihoods/zero_inflated.py",
+        "structural = pt.sigmoid(log_one - log_rest - log_zero)",
+        "structural = 1.0",
+        ("tests/test_zero_inflated.py::test_information_is_the_expected_square_of_the_slope",),
+    ),
     # ---------------------------------------------------------------- seams
     Mutant(
         "recomputed_named_variables",

@@ -172,6 +172,7 @@ AUGMENTED = {
     "gaussian, fixed": zoo.Gaussian(noise=0.6),
     "student t": zoo.StudentT(noise=InverseGammaOfSquare(4.0, 2.0), degrees=Gamma(6.0, 1.5)),
     "student t by task": zoo.StudentT(noise=_LAW, degrees=4.0, **_BY_TASK),
+    "laplace": zoo.LaplaceNoise(noise=_LAW),
     "tube": zoo.EpsilonInsensitive(C="learned", epsilon=0.3),
     "logistic": zoo.Logistic(),
     "probit": zoo.Probit(),

@@ -1,4 +1,4 @@
-r"""Compiled augmentations of real responses: Gaussian and Student-t, scale mixtures of normal laws.
+r"""Compiled augmentations of real responses: Gaussian, Student-t and Laplace, scale mixtures of normal laws.
 
 ``draw`` fills a weight w and a linear term v of every row, so that given the auxiliary variables
 the row adds :math:`-w f^2/2 + v f` to the log density of f. ``update`` draws the parameters under
@@ -36,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.draws import inverse_gaussians
 from zoo.inference.parameter_laws import (
     at,
     is_inverse_gamma_of_square,
@@ -48,11 +49,16 @@ from zoo.inference.slice_move import slice_move
 __all__ = [
     "GaussianLaws",
     "GaussianParameters",
+    "LaplaceLaws",
+    "LaplaceParameters",
     "StudentTLaws",
     "StudentTParameters",
     "gaussian_draw",
     "gaussian_log_density",
     "gaussian_update",
+    "laplace_draw",
+    "laplace_log_density",
+    "laplace_update",
     "student_t_draw",
     "student_t_log_density",
     "student_t_update",
@@ -86,6 +92,18 @@ class StudentTLaws(NamedTuple):
 
     noise: np.ndarray
     degrees: np.ndarray
+
+
+class LaplaceParameters(NamedTuple):
+    """Scale ``noise``, (1,) or (T,): the mean of abs(y - f)."""
+
+    noise: np.ndarray
+
+
+class LaplaceLaws(NamedTuple):
+    """Its law, (3,)."""
+
+    noise: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -259,3 +277,61 @@ def student_t_update(rng, f, y, weight, task, parameters, laws):
             u = math.log(degrees[g])
             known = (starts[g], starts[g + 1], squares, factors, size, u, laws.degrees)
             degrees[g] = math.exp(u + slice_move(rng, _log_density_of_degrees, known, 1.0, True))
+
+
+@njit(cache=True, nogil=True)
+def laplace_draw(rng, f, y, weight, task, parameters, w, v):
+    r"""Fill w with an inverse Gaussian variable a row, and v = w y (Park & Casella 2008, Section 2).
+
+    With r = y - f and c = h / s the density of a row is, up to a factor without f,
+
+    .. math::
+
+        e^{-c |r|} = \int_0^\infty e^{-\omega r^2 / 2} p(\omega) \, d\omega,
+
+    and given f :math:`\omega` is inverse Gaussian with mean :math:`c / |r|` and shape :math:`c^2`. That is
+    :math:`c^2` times one of mean :math:`1 / (c |r|)` and shape 1, which is what is drawn.
+    """
+    for n in range(len(f)):
+        # A row that the function meets exactly has an infinite mean, for which the draw has its limit.
+        distance = weight[n] * abs(y[n] - f[n]) / at(parameters.noise, task[n])
+        w[n] = 1.0 / distance if distance > 0.0 else np.inf
+    inverse_gaussians(rng, w, w)
+    for n in range(len(f)):
+        c = weight[n] / at(parameters.noise, task[n])
+        w[n] *= c * c
+        v[n] = w[n] * y[n]
+
+
+@njit(cache=True, nogil=True)
+def laplace_log_density(f, y, weight, task, parameters, total):
+    r"""Fill the sums of :math:`-h (|y - f| / s + \log 2 s)`."""
+    total[:] = 0.0
+    for n in range(len(f)):
+        s = at(parameters.noise, task[n])
+        value = abs(y[n] - f[n]) / s + math.log(2.0 * s)
+        total[task[n] if len(total) > 1 else 0] -= weight[n] * value
+
+
+@njit(cache=True, nogil=True)
+def _log_density_of_spread(shift, size, distance, u, law):
+    """Of the logarithm ``u + shift`` of a Laplace scale, given the sums of weights and of distances."""
+    new = u + shift
+    return -size * new - distance * math.exp(-new) + log_law(law, new)
+
+
+@njit(cache=True, nogil=True)
+def laplace_update(rng, f, y, weight, task, parameters, laws):
+    """Draw the noise given f, under the Laplace law itself: one slice-sampling step in its logarithm."""
+    if not is_learned(laws.noise):
+        return
+    noise = parameters.noise
+    size, distance = np.zeros(len(noise)), np.zeros(len(noise))
+    for n in range(len(f)):
+        g = task[n] if len(noise) > 1 else 0
+        size[g] += weight[n]
+        distance[g] += weight[n] * abs(y[n] - f[n])
+    for g in range(len(noise)):
+        u = math.log(noise[g])
+        known = (size[g], distance[g], u, laws.noise)
+        noise[g] = math.exp(u + slice_move(rng, _log_density_of_spread, known, _width(size[g]), True))

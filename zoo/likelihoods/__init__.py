@@ -6,6 +6,7 @@ from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.epsilon_insensitive import EpsilonInsensitive
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.hinge import Hinge, NormalisedHinge
+from zoo.likelihoods.laplace_noise import LaplaceNoise
 from zoo.likelihoods.laws import Beta, Flat, Gamma, InverseGammaOfSquare, Law, LogNormal
 from zoo.likelihoods.logistic import Logistic
 from zoo.likelihoods.negative_binomial import NegativeBinomial
@@ -24,6 +25,7 @@ __all__ = [
     "Gaussian",
     "Hinge",
     "InverseGammaOfSquare",
+    "LaplaceNoise",
     "Law",
     "Likelihood",
     "LogNormal",

@@ -16,6 +16,7 @@ __all__ = ["LIKELIHOODS", "likelihood_class", "likelihoods", "resolve"]
 LIKELIHOODS = {
     "gaussian": ("zoo.likelihoods.gaussian", "Gaussian"),
     "student_t": ("zoo.likelihoods.student_t", "StudentT"),
+    "laplace_noise": ("zoo.likelihoods.laplace_noise", "LaplaceNoise"),
     "hinge": ("zoo.likelihoods.hinge", "Hinge"),
     "normalised_hinge": ("zoo.likelihoods.hinge", "NormalisedHinge"),
     "epsilon_insensitive": ("zoo.likelihoods.epsilon_insensitive", "EpsilonInsensitive"),
@@ -50,7 +51,7 @@ def likelihood_class(word: str) -> type[Likelihood]:
         found: type[Likelihood] = getattr(import_module(module), name)
         return found
     others = entries(GROUP, LIKELIHOODS)
-    one_of(word, [*LIKELIHOODS, *sorted(others)], "likelihood")
+    one_of(word, [*sorted(others), *LIKELIHOODS], "likelihood")  # a long list is cut short at its end
     found = load_class(word, GROUP, others[word], Likelihood)
     if found.word != word:
         raise broken(

@@ -52,6 +52,7 @@ _SERVES = {
         "hinge",
         "epsilon_insensitive",
         "student_t",
+        "laplace_noise",
         "logistic",
         "probit",
         "negative_binomial",
@@ -448,6 +449,7 @@ class MultiTaskKernelMachine(ModelFactory):
                 augmented,
             ],
             "student_t": [augmented],
+            "laplace_noise": [augmented],
             "probit": [augmented],
             "negative_binomial": [augmented],
         }

@@ -190,7 +190,7 @@ def test_file_with_another_schema_or_spec(fit, tmp_path):
         zoo.load(path)
     with pytest.raises(ValueError, match="a fit of Mine, not of PooledTasks"):
         zoo.load(path, factory=zoo.PooledTasks)
-    _change(path, zoo_spec=json.dumps({**spec, "fields": {"power": 3}}))
+    _change(path, zoo_spec=json.dumps({**spec, "fields": {**spec["fields"], "power": 3}}))
     with pytest.raises(ValueError, match="'power' is unknown"):
         zoo.load(path)
     _change(path, zoo_spec="{not json")

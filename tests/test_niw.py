@@ -556,7 +556,7 @@ def test_labels_under_nuts():
     data = _tasks()
     labels = replace(data, y=np.where(data.y > np.median(data.y), 1.0, -1.0))
     fit = zoo.NIWLinear(likelihood="logistic").fit(
-        labels, draws=20, tune=20, chains=1, random_seed=1, progress=False
+        labels, "nuts", draws=20, tune=20, chains=1, random_seed=1, progress=False
     )
     assert fit.method == "nuts"
     w = fit.posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()

@@ -200,13 +200,14 @@ DENSITIES = {
     "tube, learned C, no group moves": (zoo.MaxMargin, LEARNED_C, {}, {"group_moves": False}),
     "latent features, tube, many columns": (zoo.NonparametricMaxMargin, {**TUBE, "K_max": 2000}, {}, {}),
     "kernel machine": (zoo.MultiTaskKernelMachine, {}, {}, {}),
-    # Priors of papers with likelihoods of others; proper and narrow priors of the parameters, so that y is moderate.
+    # Priors of papers with likelihoods of others. Narrow ones keep real y and counts moderate; with labels functions
+    # are large, or a wrong law of the auxiliary variables would not show.
     **{
-        f"{name}, {word}": (kind, {**fields, "likelihood": likelihood}, {}, {})
+        f"{name}, {word}": (kind, {**(wide if likelihood.labels else narrow), "likelihood": likelihood}, {}, {})
         for word, likelihood in AUGMENTED.items()
-        for name, kind, fields in (
-            ("matrix normal", zoo.MaxMargin, {"feature_nu": 5.0, "task_nu": 5.0}),
-            ("population", zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}),
+        for name, kind, narrow, wide in (
+            ("matrix normal", zoo.MaxMargin, {"feature_nu": 5.0, "task_nu": 5.0}, {}),
+            ("population", zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"scale": 9.0}),
         )
     },
     "latent features, logistic": (zoo.NonparametricMaxMargin, {"likelihood": "logistic", "K_max": 2000}, {}, {}),

@@ -2,7 +2,8 @@
 
     python benchmarks/cells.py
 
-T = 20 tasks, D = 10 features, N = 1,000 rows, simulated. Both engines have compiled before the clock
+T = 20 tasks, D = 10 features, N = 1,000 rows, simulated, unless a case says another size. "augmentation" is Gibbs
+without the moves under the likelihood that it takes where a label is rare. Both engines have compiled before the clock
 starts: a first fit of few draws is thrown away, and of NUTS the time that nutpie reports for sampling
 is taken. Both run the same chains one after the other, with nothing else on the machine.
 """
@@ -13,18 +14,26 @@ import argparse
 import time
 import warnings
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import zoo
+from zoo.inference import augmented_discrete_responses as labels
 
 T, D, N = 20, 10, 1000
 
 
-def rows(responses: str, rare: float | None = None, seed: int = 0) -> zoo.MultiTaskData:
+def rows(
+    responses: str,
+    rare: float | None = None,
+    shape: tuple[int, int, int] = (T, D, N),
+    seed: int = 0,
+) -> zoo.MultiTaskData:
     """Tasks whose coefficients scatter about a common mean; ``rare`` is the share of positive labels."""
     rng = np.random.default_rng(seed)
-    task = np.repeat(np.arange(T), N // T)
+    T, D, N = shape
+    task = np.sort(np.arange(N) % T)
     X = rng.standard_normal((N, D))
     X[:, 0] = 1.0
     w = 0.5 * rng.standard_normal(D)[:, None] + 0.3 * rng.standard_normal((D, T))
@@ -39,10 +48,14 @@ def rows(responses: str, rare: float | None = None, seed: int = 0) -> zoo.MultiT
     return zoo.MultiTaskData.from_arrays(X, y, task)
 
 
-def measured(factory: zoo.ModelFactory, data: zoo.MultiTaskData, method: str, draws: int) -> dict[str, float]:
+def measured(
+    factory: zoo.ModelFactory, data: zoo.MultiTaskData, method: str, draws: int, chains: int = 2
+) -> dict[str, float]:
     """Seconds of sampling, smallest ESS, largest R-hat and divergences of a fit."""
-    options: dict[str, Any] = {"chains": 2, "progress": False, "cores": 1}
-    with warnings.catch_warnings():
+    options: dict[str, Any] = {"chains": chains, "progress": False, "cores": 1}
+    share = 0.0 if method == "augmentation" else labels.RARE
+    method = "gibbs" if method == "augmentation" else method
+    with warnings.catch_warnings(), mock.patch.object(labels, "RARE", share):
         warnings.simplefilter("ignore")
         factory.fit(data, method, draws=20, tune=20, random_seed=3, **options)
         start = time.perf_counter()
@@ -60,7 +73,7 @@ def measured(factory: zoo.ModelFactory, data: zoo.MultiTaskData, method: str, dr
     return {**found, "seconds": seconds, "ess/s": found["ess"] / seconds, "divergences": divergences}
 
 
-CASES: dict[str, tuple[str, dict[str, Any], Any, float | None]] = {
+CASES: dict[str, tuple[Any, ...]] = {
     "MaxMargin, logistic": ("MaxMargin", {}, "logistic", None),
     "MaxMargin, student_t": ("MaxMargin", {}, "student_t", None),
     "MaxMargin, negative_binomial": ("MaxMargin", {}, "negative_binomial", None),
@@ -68,10 +81,17 @@ CASES: dict[str, tuple[str, dict[str, Any], Any, float | None]] = {
     "NIWLinear, student_t": ("NIWLinear", {"scale": 1.0 / D}, "student_t", None),
     "NIWLinear, negative_binomial": ("NIWLinear", {"scale": 1.0 / D}, "negative_binomial", None),
     "NIWLinear, logistic, 1 % positive": ("NIWLinear", {"scale": 1.0 / D}, "logistic", 0.01),
+    "MaxMargin, logistic, 1 % positive": ("MaxMargin", {}, "logistic", 0.01),
+    "NIWLinear, 29 tasks x 9 features x 3,700 rows, 6 % positive": (
+        "NIWLinear", {"scale": 1.0 / 9}, "logistic", 0.06, (29, 9, 3700)
+    ),
+    "MaxMargin, 29 tasks x 9 features x 3,700 rows, 6 % positive": (
+        "MaxMargin", {}, "logistic", 0.06, (29, 9, 3700)
+    ),
     "MultiTaskKernelMachine, logistic": ("MultiTaskKernelMachine", {}, "logistic", None),
     "MultiTaskKernelMachine, student_t": ("MultiTaskKernelMachine", {}, "student_t", None),
     "MultiTaskKernelMachine, negative_binomial": ("MultiTaskKernelMachine", {}, "negative_binomial", None),
-}
+}  # fmt: skip
 
 
 def main() -> None:
@@ -80,17 +100,18 @@ def main() -> None:
     )
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--only", nargs="*", default=[], help="parts of names of cases")
-    parser.add_argument("--methods", nargs="*", default=["gibbs", "nuts"])
+    parser.add_argument("--methods", nargs="*", default=["gibbs", "nuts"], help="gibbs, augmentation, nuts")
+    parser.add_argument("--chains", type=int, default=2)
     arguments = parser.parse_args()
     print("| case | method | worst R-hat | smallest ESS | seconds | ESS per second | divergences |")
     print("|---|---|---|---|---|---|---|")
-    for name, (model, fields, word, rare) in CASES.items():
+    for name, (model, fields, word, *shape) in CASES.items():
         if arguments.only and not any(part in name for part in arguments.only):
             continue
         factory = getattr(zoo, model)(likelihood=word, **fields)
-        data = rows(factory.likelihood.responses, rare)
+        data = rows(factory.likelihood.responses, *shape)
         for method in arguments.methods:
-            r = measured(factory, data, method, arguments.draws)
+            r = measured(factory, data, method, arguments.draws, arguments.chains)
             print(
                 f"| {name} | {method} | {r['r_hat']:.3f} | {r['ess']:,.0f} | {r['seconds']:.1f} | {r['ess/s']:.1f} | "
                 f"{r['divergences']:.0f} |",

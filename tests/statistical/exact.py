@@ -1,7 +1,8 @@
 """Exact draws from pseudo-posteriors of few rows, by rejection from priors that are written down here once more.
 
-Each row's factor ``exp(-2 C w loss)`` is at most 1, so a draw from the prior that is kept with the product of the
-factors as its probability is a draw from the posterior. The priors use nothing of the package.
+Each row's factor, ``exp(-2 C w loss)`` or a probability to the power w, is at most 1. So a draw from the prior that is
+kept with the product of the factors as its probability is a draw from the posterior. The priors use nothing of the
+package.
 """
 
 from __future__ import annotations
@@ -40,6 +41,17 @@ def max_margin_prior(rng: np.random.Generator, n: int, D: int, T: int, feature: 
             parts.append(inverse_wishart(rng, n, prior["nu"], prior["scale"]))
             result[name] = parts[-1]
     return {**result, "coefficients": matrix_normal(rng, *parts)}
+
+
+def population_prior(
+    rng: np.random.Generator, n: int, T: int, pi: float, nu: float, scale: np.ndarray
+) -> Draws:
+    """A normal-inverse-Wishart hierarchy, nu as in textbooks."""
+    C = inverse_wishart(rng, n, nu, scale)
+    root = np.linalg.cholesky(C)
+    mean = root @ rng.standard_normal((n, len(scale), 1)) / np.sqrt(pi)
+    w = mean + root @ rng.standard_normal((n, len(scale), T))
+    return {"coefficients": w, "population_mean": mean[..., 0], "feature_cov": C}
 
 
 def _patterns(D: int) -> np.ndarray:
@@ -121,6 +133,8 @@ def loss_of(factory: Any, data: Any, offset: Any = 0.0) -> Callable[[Draws], np.
 
     def loss(draws: Draws) -> np.ndarray:
         f = offset + np.einsum("nd,sdn->sn", data.X, draws["coefficients"][:, :, data.task])
+        if factory.likelihood.word == "logistic":
+            return np.asarray(np.logaddexp(0.0, -data.y * f) @ weight)
         if factory.likelihood.labels:
             missed = np.maximum(0.0, factory.likelihood.margin - data.y * f)
         else:

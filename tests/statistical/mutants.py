@@ -47,6 +47,11 @@ _NIW = (
     f"{_KERNELS}::test_against_joint_draws[population]",
     f"{_KERNELS}::test_against_joint_draws[population, group moves, noise by task]",
 )
+_RARE = (
+    f"{_KERNELS}::test_against_joint_draws[matrix normal, logistic, rare]",
+    f"{_KERNELS}::test_against_joint_draws[population, logistic, rare]",
+)
+_RARE_UNIT = ("tests/test_likelihood_moves.py",)
 _LOOSE_UNIT = ("tests/test_collapsed_population.py",)
 _LOOSE = (
     f"{_KERNELS}::test_against_joint_draws[population, loose]",
@@ -433,6 +438,55 @@ MUTANTS: tuple[Mutant, ...] = (
         "mean = coordinates.sum(axis=1) / (self.pi + T)",
         "mean = coordinates.sum(axis=1) / T",
         _EM,
+    ),
+    # ---------------------------------------------------------------- rare labels
+    Mutant(
+        "proposal_ratio_left_out",
+        "coefficients proposed at the mode are taken as if the proposal were symmetric",
+        "zoo/inference/likelihood_moves.py",
+        "ratio[g - first] = log_proposal(factor, now[g] - point) - log_proposal(factor, step)",
+        "ratio[g - first] = 0.0 * log_proposal(factor, step)",
+        _RARE_UNIT,
+    ),
+    Mutant(
+        "translation_without_prior",
+        "all tasks move together as if their mean had a flat prior",
+        "zoo/inference/likelihood_moves.py",
+        "prior = Prior(np.zeros((1, len(shared))), np.full(1, scale), Q)",
+        "prior = Prior(np.zeros((1, len(shared))), np.full(1, 1e-3 * scale), Q)",
+        _RARE,
+    ),
+    Mutant(
+        "mode_from_the_current_coefficients",
+        "Newton's method starts at the coefficients of a task that it is to replace",
+        "zoo/inference/likelihood_moves.py",
+        "        self.tasks.point[:] = mu\n",
+        "        self.tasks.point[:] = W\n",
+        _RARE_UNIT,
+    ),
+    Mutant(
+        "slope_of_the_wrong_sign",
+        "the proposal for coefficients moves away from the mode, which leaves the law as it is and no move accepted",
+        "zoo/inference/augmented_discrete_responses.py",
+        "slope[n] = weight[n] * y[n] * (less",
+        "slope[n] = -weight[n] * y[n] * (less",
+        _RARE_UNIT,
+    ),
+    Mutant(
+        "regression_without_prior_of_the_constant",
+        "the regression of a feature on the others has the prior of the mean with weight 1 for pi",
+        "zoo/inference/likelihood_populations.py",
+        "        prior[0] *= pi\n",
+        "        prior[0] *= 1.0\n",
+        _RARE_UNIT,
+    ),
+    Mutant(
+        "scale_of_a_task_without_degrees",
+        "the scale of a task forgets the power of the inverse-Wishart density",
+        "zoo/inference/likelihood_populations.py",
+        "return float(value - nu * u -",
+        "return float(value - (nu - 2.0) * u -",
+        _RARE_UNIT,
     ),
     # ---------------------------------------------------------------- distributions
     Mutant(

@@ -90,6 +90,11 @@ MAX_MARGIN = {
     "hinge, one task": (HINGE, {"n_tasks": 1, "n_rows": 5}, {}),
     "hinge, more tasks than features": (HINGE, {"n_tasks": 4, "n_rows": 2, "n_features": 1}, {}),
     "hinge, more features than tasks": (HINGE, {"n_features": 3}, {}),
+    "logistic, rare, weights, offsets": (
+        {"likelihood": "logistic"},
+        {"constant": True},
+        {"extra": True, "likelihood_moves": True},
+    ),
     "tube": (TUBE, {}, {}),
     "tube, weights, no group moves": (TUBE, {}, {"group_moves": False, "extra": True}),
     "tube, scales, an intercept": ({**TUBE, "task_scale": 0.5, "feature_nu": 3.5}, {"constant": True}, {}),
@@ -100,7 +105,7 @@ MAX_MARGIN = {
 def test_max_margin(case):
     fields, shape, options = MAX_MARGIN[case]
     factory = zoo.MaxMargin(**fields)
-    data = rows(**shape, labels=factory.likelihood.labels)
+    data = rows(**shape, labels=factory.likelihood.responses == "labels")
     options, offset = dict(options), np.zeros(data.n_rows)
     if options.pop("extra", False):
         data = replace(data, weight=np.linspace(0.3, 2.0, data.n_rows))
@@ -114,6 +119,19 @@ def test_max_margin(case):
         return exact.max_margin_prior(rng, n, data.n_features, data.n_tasks, feature, task)
 
     result = _test_pseudo_posterior(factory, data, kernel, prior, offset)
+    assert not result.rejected, str(result)
+
+
+def test_population_with_a_rare_label_and_weights():
+    factory = zoo.NIWLinear(likelihood="logistic", delta=4.0, scale=TWO, pi=0.7)
+    data = rows(n_tasks=3, n_rows=2, constant=True)
+    data = replace(data, weight=np.linspace(0.3, 2.0, data.n_rows), y=np.array([-1.0, -1, 1, -1, -1, -1]))
+    kernel = factory.gibbs_kernel(factory.prepare(data), data.y, likelihood_moves=True)
+
+    def prior(rng, n):
+        return exact.population_prior(rng, n, 3, 0.7, 5.0, TWO)
+
+    result = _test_pseudo_posterior(factory, data, kernel, prior)
     assert not result.rejected, str(result)
 
 
@@ -210,6 +228,19 @@ DENSITIES = {
             ("population", zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"scale": 9.0}),
         )
     },
+    # The moves for rare labels, whatever the labels are.
+    "matrix normal, logistic, rare": (
+        zoo.MaxMargin,
+        {"feature_nu": 5.0, "task_nu": 5.0, "likelihood": "logistic"},
+        {"constant": True, "n_tasks": 3},
+        {"likelihood_moves": True},
+    ),
+    "population, logistic, rare": (
+        zoo.NIWLinear,
+        {"delta": 6.0, "scale": 1.5, "pi": 0.7, "likelihood": "logistic"},
+        {"constant": True, "n_tasks": 3, "n_features": 3},
+        {"likelihood_moves": True, "group_moves": True},
+    ),
     "latent features, logistic": (zoo.NonparametricMaxMargin, {"likelihood": "logistic", "K_max": 2000}, {}, {}),
     "functions, logistic": (zoo.NIWGaussianProcess, {"likelihood": "logistic", "base_kernel": "matern32"}, {}, {}),
 }  # fmt: skip

@@ -42,6 +42,12 @@ class Augmentation(NamedTuple):
     log_density : callable ``(f, y, weight, task, parameters, total)``, optional
         Writes the log density of the rows, up to a constant without f, into ``total``: the sum over all of them (1,),
         or over those of each task (T,).
+    slopes : callable ``(f, y, weight, task, parameters, slope, curvature)``, optional
+        Writes the derivative of the log density of every row in f, and minus the second one, or 0 where that is
+        negative.
+    crawls : callable ``(y, weight) -> bool``, optional
+        Whether responses are such that draws given the auxiliary variables hardly move, and
+        :mod:`zoo.inference.likelihood_moves` pay.
     hinges : callable ``(y, parameters) -> (2, N)``, optional
         ``a`` and ``b`` of ``log p(y | f) = -2 C weight max(0, a - b f)``, for moves without
         augmentation where they pay.
@@ -55,6 +61,8 @@ class Augmentation(NamedTuple):
     update: Callable[..., None] | None = None
     hinges: Callable[[np.ndarray, Parameters], np.ndarray] | None = None
     log_density: Callable[..., None] | None = None
+    slopes: Callable[..., None] | None = None
+    crawls: Callable[[np.ndarray, np.ndarray], bool] | None = None
 
     def start(self) -> Parameters:
         """The parameters of a chain, which may be changed in place."""

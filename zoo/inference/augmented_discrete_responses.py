@@ -22,15 +22,21 @@ from zoo.inference.polya_gamma import polya_gamma
 from zoo.inference.slice_move import slice_move
 
 __all__ = [
+    "RARE",
     "LogisticParameters",
     "NegativeBinomialLaws",
     "NegativeBinomialParameters",
+    "has_a_rare_label",
     "logistic_draw",
     "logistic_log_density",
+    "logistic_slopes",
     "negative_binomial_draw",
     "negative_binomial_log_density",
     "negative_binomial_update",
 ]
+
+# Share of a label below which moves under the likelihood pay.
+RARE = 0.1
 
 
 class LogisticParameters(NamedTuple):
@@ -72,6 +78,22 @@ def logistic_log_density(f, y, weight, task, parameters, total):
     total[:] = 0.0
     for n in range(len(f)):
         total[task[n] if len(total) > 1 else 0] -= weight[n] * _softplus(-y[n] * f[n])
+
+
+@njit(cache=True, nogil=True)
+def logistic_slopes(f, y, weight, task, parameters, slope, curvature):
+    r"""Fill :math:`h y\, q` and :math:`h q (1 - q)`, where q is the probability of the other label."""
+    for n in range(len(f)):
+        e = math.exp(-abs(f[n]))
+        less, more = e / (1.0 + e), 1.0 / (1.0 + e)
+        slope[n] = weight[n] * y[n] * (less if y[n] * f[n] > 0.0 else more)
+        curvature[n] = weight[n] * less * more
+
+
+def has_a_rare_label(y: np.ndarray, weight: np.ndarray) -> bool:
+    """Whether the weights of one label are below a tenth of all."""
+    share = float(weight[y > 0].sum() / weight.sum())
+    return min(share, 1.0 - share) < RARE
 
 
 @njit(cache=True, nogil=True)

@@ -5,8 +5,9 @@ an augmentation (:mod:`zoo.inference.augmentation`): given auxiliary variables r
 :math:`-\tfrac12 w_n f_n^2 + v_n f_n` to the log density, as a Gaussian response :math:`v_n / w_n`
 with variance :math:`1 / w_n` would. So a sweep is
 
-1. the parameters of the likelihood given f, auxiliary variables integrated out, and right after it
-   the auxiliary variables given f and parameters;
+1. the parameters of the likelihood given f, auxiliary variables integrated out; where a label is
+   rare, coefficients and mean by :mod:`zoo.inference.likelihood_moves`, auxiliary variables
+   integrated out as well; and right after it the auxiliary variables given f and parameters;
 2. the sums :math:`S_t = \sum_n w_n x_n x_n'` and :math:`r_t = \sum_n v_n x_n` of every task;
 3. the steps of the hierarchy given these sums, with unit noise: group moves, coefficients,
    translation, covariance and mean.
@@ -24,6 +25,8 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
 from zoo.inference.compiled import njit
+from zoo.inference.likelihood_moves import LikelihoodMoves, moves_pay
+from zoo.inference.likelihood_populations import population_moves
 from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel, population_group_moves
 from zoo.inference.population_steps import (
     LANES,
@@ -66,6 +69,20 @@ def _sums_over_rows(inputs, row, task, w, v, S, linear):
                     S[block, j, i, lane] = S[block, i, j, lane]
 
 
+@njit(cache=True, nogil=True)
+def _from_lanes(W, rows):
+    for t in range(len(rows)):
+        for d in range(rows.shape[1]):
+            rows[t, d] = W[t // LANES, d, t % LANES]
+
+
+@njit(cache=True, nogil=True)
+def _to_lanes(rows, W):
+    for t in range(len(rows)):
+        for d in range(rows.shape[1]):
+            W[t // LANES, d, t % LANES] = rows[t, d]
+
+
 @dataclass(frozen=True, eq=False)
 class AugmentedPopulationKernel(NormalInverseWishartKernel):
     """Markov kernel of the hierarchy above, for :func:`zoo.inference.chains.run_chains`.
@@ -76,10 +93,14 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
     ----------
     augmentation : Augmentation
         Its weights and linear terms stand for the likelihood.
+    likelihood_moves : bool, optional
+        Whether to take the moves of :mod:`zoo.inference.likelihood_moves`; by default where the augmentation says that
+        it crawls.
     """
 
     loose: int | None = 0
     augmentation: Augmentation | None = None
+    likelihood_moves: bool | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """A dispersed starting state."""
@@ -87,8 +108,7 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         state = super().initialise(rng, threads)
         order, N = np.argsort(self.task, kind="stable"), len(self.y)
         state["inverse_noise"][:] = 1.0
-        return {
-            **state,
+        state |= {
             "inputs": np.ascontiguousarray(self.inputs @ self._basis[0]),
             "row": np.ascontiguousarray(self.row[order]),
             "task": np.ascontiguousarray(self.task[order]),
@@ -98,7 +118,16 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             "f": np.empty(N),
             "w": np.empty(N),
             "v": np.empty(N),
+            "rows": np.empty((self.n_tasks, state["mu"].size)),
+            "moves": None,
         }
+        if moves_pay(self.augmentation, self.likelihood_moves, state["y"], state["weight"]):
+            starts = np.concatenate([[0], np.cumsum(np.bincount(self.task, minlength=self.n_tasks))])
+            state["moves"] = LikelihoodMoves(
+                self.augmentation, state["parameters"], state["inputs"], state["row"], starts, np.zeros(N),
+                state["y"], state["weight"], state["task"],
+            )  # fmt: skip
+        return state
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put posterior variables into the state."""
@@ -124,6 +153,11 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         rows = (s["f"], s["y"], s["weight"], s["task"], s["parameters"])
         if augmentation.update is not None:
             augmentation.update(rng, *rows, augmentation.laws)
+        if s["moves"] is not None:
+            _from_lanes(s["W"], s["rows"])
+            s["moves"].population(rng, s["rows"], s["mu"], s["P"], float(self.pi), s["f"])
+            population_moves(rng, s["moves"], s["rows"], s["mu"], s["P"], float(self.pi), s["f"])
+            _to_lanes(s["rows"], s["W"])
         augmentation.draw(rng, *rows, s["w"], s["v"])
         _sums_over_rows(s["inputs"], s["row"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
         population = (s["W"], s["mu"], s["P"])

@@ -24,6 +24,8 @@ from zoo.inference.collapsed_covariance import collapsed_moves, collapsed_task_m
 from zoo.inference.compiled import njit
 from zoo.inference.draws import wishart
 from zoo.inference.group_moves import feature_moves, task_moves
+from zoo.inference.likelihood_moves import LikelihoodMoves, moves_pay
+from zoo.inference.likelihood_populations import task_scales
 from zoo.inference.marginal_moves import marginal_moves
 
 __all__ = ["CovariancePrior", "MatrixNormalKernel", "Rows"]
@@ -234,6 +236,9 @@ class MatrixNormalKernel:
         False leaves the conditionals of the paper alone, which converge slowly.
     paper_scaling : bool
         Rescale the sampled covariances as the paper does (section 6.1.1). Then the draws are of no posterior.
+    likelihood_moves : bool, optional
+        Whether to take the moves of :mod:`zoo.inference.likelihood_moves`; by default with group moves where the
+        augmentation says that it crawls.
     """
 
     inputs: np.ndarray
@@ -248,6 +253,7 @@ class MatrixNormalKernel:
     offset: np.ndarray | None = None
     group_moves: bool = True
     paper_scaling: bool = False
+    likelihood_moves: bool | None = None
 
     # ---------------------------------------------------------------- state
 
@@ -292,6 +298,12 @@ class MatrixNormalKernel:
         state["H"] = 0.1 * rng.standard_normal((T, D))
         state["P"] = _starting_precision(self.task_prior, T, rng)
         state["O"] = basis.T @ _starting_precision(self.feature_prior, D, rng) @ basis
+        state["moves"] = None
+        wanted = self.likelihood_moves if self.group_moves else bool(self.likelihood_moves)
+        if moves_pay(self.augmentation, wanted, y, state["weight"]):
+            state["moves"] = LikelihoodMoves(
+                self.augmentation, parameters, *rows, y, state["weight"], state["task"]
+            )
         _function_values(rows, state["H"], state["f"])
         return state
 
@@ -386,6 +398,10 @@ class MatrixNormalKernel:
                 rng, s["hinges"], s["parameters"].C[0] * s["weight"], rows.starts, s["f"], rows.offset, s["along"],
                 s["direction"], s["H"], s["P"], s["O"], task.learned, float(task.nu), s["scale"],
             )  # fmt: skip
+        if s["moves"] is not None:
+            s["moves"].matrix_normal(rng, s["H"], s["P"], s["O"], s["f"])
+            if task.learned:
+                task_scales(rng, s["moves"], s["H"], s["P"], float(task.nu), s["scale"], s["f"])
         augmentation.draw(rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], work.w, work.v)
         rng.standard_normal(out=work.z)
         spread = map if s["pool"] is None else s["pool"].map

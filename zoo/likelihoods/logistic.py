@@ -12,7 +12,13 @@ import pytensor.tensor as pt
 from scipy.special import expit
 
 from zoo.inference.augmentation import Augmentation
-from zoo.inference.augmented_discrete_responses import LogisticParameters, logistic_draw, logistic_log_density
+from zoo.inference.augmented_discrete_responses import (
+    LogisticParameters,
+    has_a_rare_label,
+    logistic_draw,
+    logistic_log_density,
+    logistic_slopes,
+)
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
@@ -34,7 +40,13 @@ class Logistic(Likelihood):
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """A Polya-Gamma variable per row (Polson, Scott & Windle 2013)."""
-        return Augmentation(logistic_draw, LogisticParameters(), log_density=logistic_log_density)
+        return Augmentation(
+            logistic_draw,
+            LogisticParameters(),
+            log_density=logistic_log_density,
+            slopes=logistic_slopes,
+            crawls=has_a_rare_label,
+        )
 
     def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Probability of +1."""

@@ -25,6 +25,7 @@ from zoo.inference.em import (
     expectation_maximisation,
 )
 from zoo.inference.em_conditional import conditional_variances
+from zoo.inference.likelihood_moves import moves_pay
 from zoo.inference.matrix_normal import CovariancePrior
 from zoo.inference.noise_conditional import NoiseConditional
 from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel
@@ -275,14 +276,18 @@ class NIWBase(ModelFactory):
         """The Markov kernel of the Gibbs sampler, for prepared data and coded y.
 
         ``group_moves``: True takes the shears and scales of :mod:`zoo.inference.group_moves`, by default taken where
-        tasks have few rows, and False leaves out those and the collapsed moves, by default taken where tasks hardly
-        know some of their coefficients. Where the likelihood is not Gaussian, there are no collapsed moves.
+        tasks have few rows or a label is rare, and False leaves out those, the moves under the likelihood of
+        :mod:`zoo.inference.likelihood_moves`, by default taken where a label is rare, and the collapsed moves, by
+        default taken where tasks hardly know some of their coefficients. Where the likelihood is not Gaussian, there
+        are no collapsed moves.
         """
         population = self.population(data)
-        if group_moves is False:
+        off = group_moves is False
+        if off:
             options = {"loose": 0, **options}
         if group_moves is None:
-            group_moves = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
+            few = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
+            group_moves = few or self._crawls(data, y)
         hierarchy: dict[str, Any] = {
             "inputs": population.inputs,
             "row": data.row,
@@ -298,6 +303,8 @@ class NIWBase(ModelFactory):
         }
         if not self._conjugate:
             options.pop("loose", None)
+            if off:
+                options = {"likelihood_moves": False, **options}
             return AugmentedPopulationKernel(**hierarchy, augmentation=self.augmentation(data), **options)
         assert self.noise_prior is not None
         shape, rate = self.noise_prior
@@ -307,6 +314,13 @@ class NIWBase(ModelFactory):
             "noise_by_task": self.noise_by_task,
         }
         return NormalInverseWishartKernel(**hierarchy, **noise, **options)
+
+    def _crawls(self, data: MultiTaskData, y: np.ndarray) -> bool:
+        """Whether augmentation alone hardly moves, for prepared data and coded y."""
+        if self._conjugate:
+            return False
+        weight = np.ones(len(y)) if data.weight is None else data.weight
+        return moves_pay(self.augmentation(data), None, y, weight)
 
     def _fit_em(
         self,

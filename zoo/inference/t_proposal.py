@@ -1,0 +1,64 @@
+"""Proposals of a multivariate t law by the Cholesky factor of its inverse scale matrix, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zoo.inference.compiled import njit
+
+__all__ = ["DEGREES", "draw_from_t", "factorise", "log_proposal", "solve_lower", "solve_transposed"]
+
+DEGREES = 8.0
+
+
+@njit(cache=True, nogil=True)
+def factorise(A):
+    """The lower Cholesky factor of a small matrix, of which the lower triangle is read, in place."""
+    for j in range(len(A)):
+        for i in range(j, len(A)):
+            for k in range(j):
+                A[i, j] -= A[i, k] * A[j, k]
+            if i == j:
+                A[j, j] = np.sqrt(A[j, j])
+            else:
+                A[i, j] /= A[j, j]
+
+
+@njit(cache=True, nogil=True)
+def solve_lower(factor, b):
+    """Replace b by ``factor^-1 b``."""
+    for i in range(len(b)):
+        for j in range(i):
+            b[i] -= factor[i, j] * b[j]
+        b[i] /= factor[i, i]
+
+
+@njit(cache=True, nogil=True)
+def solve_transposed(factor, b):
+    """Replace b by ``factor'^-1 b``."""
+    for i in range(len(b) - 1, -1, -1):
+        b[i] /= factor[i, i]
+        for j in range(i):
+            b[j] -= factor[i, j] * b[i]
+
+
+@njit(cache=True, nogil=True)
+def draw_from_t(rng, factor):
+    """A step from the location of the t law whose scale matrix has this factor of its inverse."""
+    step = np.empty(len(factor))
+    for d in range(len(step)):
+        step[d] = rng.standard_normal()
+    solve_transposed(factor, step)
+    return step / np.sqrt(2.0 * rng.standard_gamma(0.5 * DEGREES) / DEGREES)
+
+
+@njit(cache=True, nogil=True)
+def log_proposal(factor, apart):
+    """Log density of the t law at ``apart`` from its location."""
+    squared = 0.0
+    for j in range(len(apart)):
+        total = 0.0
+        for i in range(j, len(apart)):
+            total += factor[i, j] * apart[i]
+        squared += total * total
+    return -0.5 * (DEGREES + len(apart)) * np.log1p(squared / DEGREES)

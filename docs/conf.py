@@ -40,6 +40,8 @@ autodoc_typehints = "none"  # the docstrings name the types
 napoleon_google_docstring = False
 napoleon_numpy_docstring = True
 napoleon_use_rtype = False
+# Words such as "noise" in the type of a parameter are the names of several attributes, and links to none.
+suppress_warnings = ["ref.python"]
 
 
 def copy_notebooks(app) -> None:

@@ -12,20 +12,15 @@ there h times.
 
 All functions share their first arguments:
 
-rng : numpy.random.Generator
-f, y, weight : (N,) float64
-    Function values, responses, weights of the rows.
-task : (N,) int
-    In any order.
-parameters : named tuple of arrays
-    Each (1,), one value for all rows, or (T,), one a task. ``update`` changes them in place.
-laws : named tuple of (3,) arrays
-    Their priors, as numbers of :mod:`zoo.inference.parameter_laws`. A parameter whose law is
-    ``fixed()`` keeps its value.
-w, v : (N,) float64
-    Written.
-total : (T,) or (1,) float64
-    Written: sums over the rows of each task, or of all.
+- ``rng``: a numpy.random.Generator;
+- ``f``, ``y``, ``weight``: function values, responses and weights of the rows, (N,) float64;
+- ``task``: (N,) integers, in any order;
+- ``parameters``: a named tuple of arrays, each (1,), one value for all rows, or (T,), one per task;
+  ``update`` changes them in place;
+- ``laws``: a named tuple of (3,) arrays, their priors as numbers of
+  :mod:`zoo.inference.parameter_laws`; a parameter whose law is ``fixed()`` keeps its value;
+- ``w``, ``v``: written, (N,) float64;
+- ``total``: written, sums over the rows of each task (T,), or of all (1,).
 """
 
 from __future__ import annotations

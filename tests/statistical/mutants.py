@@ -331,7 +331,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "yu2005's tau taken for the degrees of freedom nu of the full-Bayes prior",
         "zoo/models/niw_base.py",
         '"nu": self.delta + population.inputs.shape[1] - 1.0,',
-        "nu=self.delta + 2.0 * population.inputs.shape[1] + 1.0,",
+        '"nu": self.delta + 2.0 * population.inputs.shape[1] + 1.0,',
         _NIW,
     ),
     Mutant(
@@ -339,7 +339,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "Dawid's delta taken for the textbook's nu",
         "zoo/models/niw_base.py",
         '"nu": self.delta + population.inputs.shape[1] - 1.0,',
-        "nu=self.delta + population.inputs.shape[1],",
+        '"nu": self.delta + population.inputs.shape[1],',
         _NIW,
     ),
     Mutant(

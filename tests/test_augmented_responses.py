@@ -120,7 +120,7 @@ def rows(word: str, n: int, rng: np.random.Generator):
 
 
 def log_density(word: str, f, y, values):
-    """By SciPy, without log y! for counts; ``values`` one a row or one for all."""
+    """By SciPy, without log y! for counts; ``values`` has one number per row, or one for all."""
     if word == "gaussian":
         return stats.norm.logpdf(y, f, values[0])
     if word == "student_t":
@@ -348,7 +348,7 @@ def test_scale_given_functions(word, law, by_task):
 @pytest.mark.parametrize("by_task", [False, True], ids=["shared", "by task"])
 def test_degrees_given_functions(by_task):
     f, y, weight, task = data = rows("student_t", 40, np.random.default_rng(3))
-    scale = np.array([0.7, 0.4, 0.9])  # one a task also where the degrees are shared
+    scale = np.array([0.7, 0.4, 0.9])  # one per task, also where the degrees are shared
     law = gamma(2.0, 0.1)
     given = StudentTParameters(scale.copy(), np.full(3 if by_task else 1, 5.0))
     draws = updated("student_t", data, given, StudentTLaws(fixed(), law))

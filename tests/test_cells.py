@@ -1,6 +1,7 @@
 """Which method serves which prior with which likelihood; those by augmentation agree with NUTS."""
 
 import numpy as np
+import pymc as pm
 import pytest
 
 import zoo
@@ -168,6 +169,22 @@ def test_a_parameter_of_every_task():
         assert fit.method == "gibbs"
         assert fit.posterior["noise"].dims == fit.posterior["degrees"].dims == ("chain", "draw", "task")
         assert float(fit.posterior["noise"].std("task").max()) > 0.0
+
+
+@pytest.mark.parametrize("model", ["MaxMargin", "MultiTaskKernelMachine", "NIWLinear"])
+def test_pymc_reads_the_prior_of_a_parameter_that_is_made_of_another_one(model):
+    """The noise is the root of an inverse-gamma variable, which the posterior does not hold."""
+    law = InverseGammaOfSquare(2.0, 0.5)
+    likelihood = zoo.StudentT(noise=law, degrees=4.0)
+    fit = getattr(zoo, model)(likelihood=likelihood).fit(
+        data_for(likelihood), "gibbs", draws=6, tune=6, chains=1, random_seed=1, progress=False
+    )
+    found = pm.stats.compute_log_prior(
+        fit.idata.copy(), model=fit.model, var_names=["noise"], progressbar=False
+    )
+    ours = found["log_prior"]["noise"].to_numpy().ravel()
+    expected = law.log_density(fit.posterior["noise"].to_numpy().ravel())
+    np.testing.assert_allclose(ours - ours[0], expected - expected[0], rtol=0.0, atol=1e-10)
 
 
 def quantities(posterior):

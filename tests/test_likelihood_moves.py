@@ -1,8 +1,8 @@
-"""Moves under the likelihood: modes, derivatives, laws of two numbers, when they are taken.
+"""These tests check the moves under the likelihood: modes, derivatives, posteriors of two numbers, and when moves run.
 
-Null of the tests against quadrature: averages over a chain are those of the posterior. Each is compared at
-abs(z) < 6 with 50 batches, which chance exceeds with probability 3e-7; there are twenty comparisons. Laws of whole
-models are tested in tests/statistical.
+The null of the tests against quadrature is that averages over a chain are those of the posterior. Each is compared
+at abs(z) < 6 with 50 batches, which chance exceeds with probability 3e-7; there are twenty comparisons. The
+posteriors of whole models are tested in tests/statistical.
 """
 
 from dataclasses import replace
@@ -23,6 +23,7 @@ from zoo.inference.augmented_discrete_responses import (
 )
 from zoo.inference.likelihood_moves import Block, Likelihood, LikelihoodMoves, Prior, mode_of_block
 from zoo.inference.likelihood_populations import population_moves, task_scales
+from zoo.inference.task_rows import Rows
 
 LOGISTIC = Augmentation(
     logistic_draw, LogisticParameters(), log_density=logistic_log_density, slopes=logistic_slopes
@@ -57,7 +58,7 @@ def test_modes_against_scipy():
     rng = np.random.default_rng(1)
     L = rng.standard_normal((3, 3))
     prior = Prior(rng.standard_normal((3, 3)), np.array([0.7, 1.0, 2.5]), L @ L.T + 0.2 * np.eye(3))
-    block = Block.of(X, np.arange(len(y)), STARTS, offset)
+    block = Block.of(Rows(X, np.arange(len(y)), STARTS, offset))
     block.point[:] = prior.mean
     mode_of_block(Likelihood(LOGISTIC, y, weight, TASK, LogisticParameters()), block, prior, 0, 3, 50)
     for t in range(3):
@@ -80,7 +81,7 @@ def test_modes_against_scipy():
 
 def test_a_mode_far_from_the_start():
     X, y, weight, _ = rare_rows()
-    block = Block.of(X, np.arange(len(y)), np.array([0, len(y)]), np.full(len(y), 30.0))
+    block = Block.of(Rows(X, np.arange(len(y)), np.array([0, len(y)]), np.full(len(y), 30.0)))
     block.point[:] = 0.0
     prior = Prior(np.zeros((1, 3)), np.ones(1), 0.01 * np.eye(3))
     mode_of_block(Likelihood(LOGISTIC, y, weight, TASK, LogisticParameters()), block, prior, 0, 1, 100)
@@ -99,7 +100,7 @@ OFFSET = np.array([0.3, 0.0, -0.5, 0.0, 0.2, 0.0])
 
 def small_moves():
     rows = (INPUT[:, None].copy(), np.arange(6), np.array([0, 3, 6]), OFFSET.copy())
-    moves = LikelihoodMoves(LOGISTIC, LogisticParameters(), *rows, LABEL, WEIGHT, OF_TASK)
+    moves = LikelihoodMoves(LOGISTIC, LogisticParameters(), Rows(*rows), LABEL, WEIGHT, OF_TASK)
     return moves, lambda W: OFFSET + INPUT * W[OF_TASK, 0]
 
 

@@ -266,6 +266,11 @@ class ModelFactory:
             )
         return self.likelihood_laws[name]
 
+    def _gibbs(self, computes: str) -> Method:
+        """A Gibbs sampler, by chains that write checkpoints and can go on."""
+        weights = self.likelihood.augmented_weights
+        return Method("gibbs", computes, checkpoints=True, continues=True, weights=weights)
+
     def augmentation(self, data: MultiTaskData) -> Augmentation:
         """What makes the likelihood Gaussian given auxiliary variables, with the priors of this factory."""
         laws = {name: self.law_of(name) for name in self.likelihood.learned}

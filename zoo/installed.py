@@ -21,7 +21,9 @@ from collections.abc import Collection
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-__all__ = ["LIKELIHOODS", "MODELS", "entries", "load_class"]
+from zoo.checks import one_of
+
+__all__ = ["LIKELIHOODS", "MODELS", "broken", "entries", "load_class", "warn"]
 
 MODELS, LIKELIHOODS = "zoo.models", "zoo.likelihoods"
 
@@ -59,15 +61,20 @@ def entries(group: str, own: Collection[str]) -> dict[str, list[EntryPoint]]:
     return found
 
 
-def load_class(name: str, group: str, candidates: list[EntryPoint], base: type) -> Any:
-    """The class behind a name: a subclass of ``base``, imported now.
+def load_class(
+    name: str, group: str, own: Collection[str], base: type, argument: str
+) -> tuple[Any, EntryPoint]:
+    """The class behind a name of another package, a subclass of ``base`` imported now, and its entry point.
 
     Raises
     ------
     ValueError
-        Two packages have the name, or the module cannot be imported, or it holds something else. The message names
-        the package.
+        The name is unknown, or two packages have it, or the module cannot be imported, or it holds something else.
+        The message names the package.
     """
+    others = entries(group, own)
+    one_of(name, [*sorted(others), *own], argument)  # a long list is cut short at its end
+    candidates = others[name]
     if len(candidates) > 1:
         raise ValueError(_clash(name, group, candidates))
     entry = candidates[0]
@@ -77,7 +84,7 @@ def load_class(name: str, group: str, candidates: list[EntryPoint], base: type) 
         raise broken(entry, f"cannot be imported ({type(error).__name__}: {error})") from error
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise broken(entry, f"is no subclass of zoo.{base.__name__}")
-    return loaded
+    return loaded, entry
 
 
 def broken(entry: EntryPoint, reason: str) -> ValueError:

@@ -6,7 +6,6 @@ from importlib import import_module
 
 import pandas as pd
 
-from zoo.checks import one_of
 from zoo.factory import ModelFactory
 from zoo.installed import MODELS, broken, entries, load_class, warn
 
@@ -45,19 +44,14 @@ def get_factory(name: str) -> type[ModelFactory]:
     if name in FACTORIES:
         factory: type[ModelFactory] = getattr(import_module(FACTORIES[name]), name)
         return factory
-    others = entries(MODELS, FACTORIES)
-    one_of(name, [*sorted(others), *FACTORIES], "model")  # a long list is cut short at its end
-    factory = load_class(name, MODELS, others[name], ModelFactory)
+    factory, entry = load_class(name, MODELS, FACTORIES, ModelFactory, "model")
     if factory.__name__ != name:
-        raise broken(
-            others[name][0], f"is the class {factory.__name__}, and the entry point must have its name"
-        )
+        raise broken(entry, f"is the class {factory.__name__}, and the entry point must have its name")
     try:
         factory()
     except Exception as error:  # fields without a default, or a mistake of its authors
-        raise broken(
-            others[name][0], f"cannot be made without arguments ({type(error).__name__}: {error})"
-        ) from error
+        why = f"cannot be made without arguments ({type(error).__name__}: {error})"
+        raise broken(entry, why) from error
     return factory
 
 

@@ -16,7 +16,7 @@ __all__ = ["LikelihoodTestCase"]
 
 _QUICK = Mode("py", "fast_compile")
 _F = np.array([-1.3, 0.0, 0.4, 2.1])
-_MOST_COUNTS = 2000
+_MOST_COUNTS, _POINTS = 2000, 200_001
 # Draws of y at one f, and the largest distance of their distribution function from the density's: by
 # the bound of Dvoretzky, Kiefer and Wolfowitz a right one is further off once in 10^7 tests.
 _DRAWS = 4000
@@ -54,6 +54,12 @@ class LikelihoodTestCase:
             term = likelihood.term(np.full(_DRAWS, f), np.ones(_DRAWS), **parameters)
             return np.asarray(pm.draw(term, random_seed=1))
 
+    def masses(self, f: float) -> tuple[np.ndarray, np.ndarray]:
+        """Real y on a fine grid in the tangent of an angle, and the probability around each."""
+        angle = (np.arange(_POINTS) + 0.5) / _POINTS * np.pi - np.pi / 2
+        y = f + np.tan(angle)
+        return y, np.exp(self.log_density(y, f)) / np.cos(angle) ** 2 * np.pi / _POINTS
+
     def support(self) -> np.ndarray:
         """Values of y, where these are labels or counts."""
         labels = self.make_likelihood().labels
@@ -77,10 +83,7 @@ class LikelihoodTestCase:
             return
         for f in _F[::3]:
             if likelihood.responses == "real":
-                # One number at a time would be compiled anew: a fine grid, in the tangent of an angle.
-                angle = (np.arange(200_001) + 0.5) / 200_001 * np.pi - np.pi / 2
-                y = f + np.tan(angle)
-                total = np.mean(np.exp(self.log_density(y, f)) / np.cos(angle) ** 2) * np.pi
+                total = self.masses(f)[1].sum()
                 assert abs(total - 1.0) < 1e-4, f"the density at f = {f:g} integrates to {total:g} over y"
             else:
                 total = np.exp(self.log_density(self.support(), f)).sum()
@@ -94,9 +97,7 @@ class LikelihoodTestCase:
         for f in _F[::3]:
             y = np.sort(self.draws(f))
             if likelihood.responses == "real":
-                angle = (np.arange(200_001) + 0.5) / 200_001 * np.pi - np.pi / 2
-                grid = f + np.tan(angle)
-                mass = np.exp(self.log_density(grid, f)) / np.cos(angle) ** 2
+                grid, mass = self.masses(f)
                 cdf = np.interp(y, grid, np.cumsum(mass) / mass.sum())
                 ranks = (np.arange(_DRAWS) + 0.5) / _DRAWS
                 distance = np.max(np.abs(cdf - ranks))

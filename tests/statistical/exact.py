@@ -1,8 +1,8 @@
 """Exact draws from pseudo-posteriors of few rows, by rejection from priors that are written down here once more.
 
-Each row's factor, ``exp(-2 C w loss)`` or a probability to the power w, is at most 1. So a draw from the prior that is
-kept with the product of the factors as its probability is a draw from the posterior. The priors use nothing of the
-package.
+Each row multiplies the posterior by a factor, ``exp(-2 C w loss)`` or a probability to the power w, and no factor
+exceeds 1. So a draw from the prior that is kept with probability equal to the product of the factors is a draw from
+the posterior. The priors use nothing of the package.
 """
 
 from __future__ import annotations

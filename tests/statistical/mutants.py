@@ -131,8 +131,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "weightless_normaliser",
         "the normaliser of the learned C counts rows and not their weights",
         "zoo/likelihoods/epsilon_insensitive.py",
-        "        rows[g] += weight[n]\n",
-        "        rows[g] += 1.0\n",
+        "rows = sums_by_group(task, weight, len(C))",
+        "rows = sums_by_group(task, np.ones(len(f)), len(C))",
         ("tests/test_weights.py::test_the_learned_C_of_weighted_rows_is_that_of_repeated_rows",),
     ),
     Mutant(

@@ -9,7 +9,7 @@ import numpy as np
 
 from zoo.inference.chains import put_back
 
-__all__ = ["Augmentation", "Parameters", "restore_parameters", "snapshot_of"]
+__all__ = ["Augmentation", "Parameters", "restore_parameters", "snapshot_of", "sums_of_losses"]
 
 Parameters = Any
 """A named tuple of arrays by name, each (1,), one value for all rows, or (T,), one per task."""
@@ -89,3 +89,18 @@ def restore_parameters(parameters: Parameters, snapshot: dict[str, np.ndarray]) 
     """Fill the parameters from a snapshot, in place."""
     own = {_PREFIX + name: getattr(parameters, name) for name in parameters._fields}
     put_back(own, snapshot, own)
+
+
+def sums_of_losses(
+    minus_loss: Callable[[np.ndarray, np.ndarray, Any], np.ndarray],
+    f: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    task: np.ndarray,
+    parameters: Parameters,
+    total: np.ndarray,
+) -> None:
+    """``log_density`` of a likelihood that is a loss of rows, ``minus_loss(f, y, C)`` (N,)."""
+    C = parameters.C
+    rows = minus_loss(f, y, C[task] if len(C) > 1 else C[0])
+    total[:] = weight @ rows if len(total) == 1 else np.bincount(task, weight * rows, len(total))

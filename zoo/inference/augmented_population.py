@@ -3,7 +3,7 @@ r"""Gibbs sampling of a normal-inverse-Wishart hierarchy whose likelihood is Gau
 The hierarchy is that of :mod:`zoo.inference.normal_inverse_wishart`. The likelihood is any one with
 an augmentation (:mod:`zoo.inference.augmentation`): given auxiliary variables row n adds
 :math:`-\tfrac12 w_n f_n^2 + v_n f_n` to the log density, as a Gaussian response :math:`v_n / w_n`
-with variance :math:`1 / w_n` would. So a sweep is
+with variance :math:`1 / w_n` would. A sweep therefore takes three steps:
 
 1. the parameters of the likelihood given f, auxiliary variables integrated out; where a label is
    rare, coefficients and mean by :mod:`zoo.inference.likelihood_moves`, auxiliary variables
@@ -27,36 +27,32 @@ from zoo.inference.augmentation import Augmentation, restore_parameters, snapsho
 from zoo.inference.compiled import njit
 from zoo.inference.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.likelihood_populations import population_moves
-from zoo.inference.normal_inverse_wishart import NormalInverseWishartKernel, population_group_moves
+from zoo.inference.normal_inverse_wishart import (
+    NormalInverseWishartKernel,
+    from_lanes,
+    population_group_moves,
+    to_lanes,
+)
 from zoo.inference.population_steps import (
     LANES,
     draw_coefficients,
     draw_population,
     translate,
 )
+from zoo.inference.task_rows import Rows, function_values
 
 __all__ = ["AugmentedPopulationKernel"]
 
 
 @njit(cache=True, nogil=True)
-def _function_values(inputs, row, task, W, f):
-    for n in range(len(f)):
-        block, lane = task[n] // LANES, task[n] % LANES
-        total = 0.0
-        for d in range(inputs.shape[1]):
-            total += inputs[row[n], d] * W[block, d, lane]
-        f[n] = total
-
-
-@njit(cache=True, nogil=True)
-def _sums_over_rows(inputs, row, task, w, v, S, linear):
+def _sums_over_rows(rows, task, w, v, S, linear):
     """Step 2, in the lanes of the tasks; the upper triangle of each S is its lower one."""
     S[:] = 0.0
     linear[:] = 0.0
-    D = inputs.shape[1]
+    D = rows.inputs.shape[1]
     for n in range(len(w)):
         block, lane = task[n] // LANES, task[n] % LANES
-        x = inputs[row[n]]
+        x = rows.inputs[rows.row[n]]
         for i in range(D):
             linear[block, i, lane] += v[n] * x[i]
             weighted = w[n] * x[i]
@@ -67,20 +63,6 @@ def _sums_over_rows(inputs, row, task, w, v, S, linear):
             for j in range(i):
                 for lane in range(LANES):
                     S[block, j, i, lane] = S[block, i, j, lane]
-
-
-@njit(cache=True, nogil=True)
-def _from_lanes(W, rows):
-    for t in range(len(rows)):
-        for d in range(rows.shape[1]):
-            rows[t, d] = W[t // LANES, d, t % LANES]
-
-
-@njit(cache=True, nogil=True)
-def _to_lanes(rows, W):
-    for t in range(len(rows)):
-        for d in range(rows.shape[1]):
-            W[t // LANES, d, t % LANES] = rows[t, d]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +89,10 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         assert self.augmentation is not None
         state = super().initialise(rng, threads)
         order, N = np.argsort(self.task, kind="stable"), len(self.y)
+        sizes = np.bincount(self.task, minlength=self.n_tasks)
         state["inverse_noise"][:] = 1.0
         state |= {
-            "inputs": np.ascontiguousarray(self.inputs @ self._basis[0]),
-            "row": np.ascontiguousarray(self.row[order]),
+            "rows": Rows.of(self.inputs @ self._basis[0], self.row, order, sizes, None),
             "task": np.ascontiguousarray(self.task[order]),
             "y": np.ascontiguousarray(self.y[order]),
             "weight": np.ones(N) if self.weight is None else np.ascontiguousarray(self.weight[order]),
@@ -118,15 +100,11 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             "f": np.empty(N),
             "w": np.empty(N),
             "v": np.empty(N),
-            "rows": np.empty((self.n_tasks, state["mu"].size)),
             "moves": None,
         }
         if moves_pay(self.augmentation, self.likelihood_moves, state["y"], state["weight"]):
-            starts = np.concatenate([[0], np.cumsum(np.bincount(self.task, minlength=self.n_tasks))])
-            state["moves"] = LikelihoodMoves(
-                self.augmentation, state["parameters"], state["inputs"], state["row"], starts, np.zeros(N),
-                state["y"], state["weight"], state["task"],
-            )  # fmt: skip
+            seen = (state[name] for name in ("parameters", "rows", "y", "weight", "task"))
+            state["moves"] = LikelihoodMoves(self.augmentation, *seen)
         return state
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
@@ -149,22 +127,24 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         """One scan."""
         assert self.augmentation is not None
         s, tasks, augmentation = state, state["tasks"], self.augmentation
-        _function_values(s["inputs"], s["row"], s["task"], s["W"], s["f"])
-        rows = (s["f"], s["y"], s["weight"], s["task"], s["parameters"])
+        padded = from_lanes(s["W"])  # a copy, with tasks without rows at its end
+        by_task = padded[: self.n_tasks]
+        function_values(s["rows"], by_task, 0, self.n_tasks, s["f"])
+        seen = (s["f"], s["y"], s["weight"], s["task"], s["parameters"])
         if augmentation.update is not None:
-            augmentation.update(rng, *rows, augmentation.laws)
+            augmentation.update(rng, *seen, augmentation.laws)
         if s["moves"] is not None:
-            _from_lanes(s["W"], s["rows"])
-            s["moves"].population(rng, s["rows"], s["mu"], s["P"], float(self.pi), s["f"])
-            population_moves(rng, s["moves"], s["rows"], s["mu"], s["P"], float(self.pi), s["f"])
-            _to_lanes(s["rows"], s["W"])
-        augmentation.draw(rng, *rows, s["w"], s["v"])
-        _sums_over_rows(s["inputs"], s["row"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
-        population = (s["W"], s["mu"], s["P"])
+            population = (by_task, s["mu"], s["P"], float(self.pi), s["f"])
+            s["moves"].population(rng, *population)
+            population_moves(rng, s["moves"], *population)
+            s["W"][:] = to_lanes(padded)
+        augmentation.draw(rng, *seen, s["w"], s["v"])
+        _sums_over_rows(s["rows"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
+        now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
         if self.group_moves:
-            population_group_moves(rng, tasks, *population, s["inverse_noise"], float(self.nu), self.n_tasks)
-        draw_coefficients(rng, tasks, s["space"], *population, s["inverse_noise"])
-        translate(rng, tasks, s["space"], *population, s["inverse_noise"], float(self.pi))
+            population_group_moves(rng, tasks, *now, float(self.nu), self.n_tasks)
+        draw_coefficients(rng, tasks, s["space"], *now)
+        translate(rng, tasks, s["space"], *now, float(self.pi))
         draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:

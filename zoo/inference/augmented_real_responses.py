@@ -38,6 +38,7 @@ from zoo.inference.parameter_laws import (
     is_learned,
     log_law,
     rows_by_group,
+    sums_by_group,
 )
 from zoo.inference.slice_move import slice_move
 
@@ -138,12 +139,8 @@ def gaussian_update(rng, f, y, weight, task, parameters, laws):
     if not is_learned(laws.noise):
         return
     noise = parameters.noise
-    size, squares = np.zeros(len(noise)), np.zeros(len(noise))
-    for n in range(len(f)):
-        g = task[n] if len(noise) > 1 else 0
-        r = y[n] - f[n]
-        size[g] += weight[n]
-        squares[g] += weight[n] * r * r
+    r = y - f
+    size, squares = sums_by_group(task, weight, len(noise)), sums_by_group(task, weight * r * r, len(noise))
     for g in range(len(noise)):
         if is_inverse_gamma_of_square(laws.noise):
             rate = laws.noise[2] + 0.5 * squares[g]
@@ -164,7 +161,7 @@ def _width(size):
 
 @njit(cache=True, nogil=True)
 def student_t_draw(rng, f, y, weight, task, parameters, w, v):
-    r"""Fill :math:`w = \lambda / \sigma^2` and :math:`v = w y` with a gamma variable a row.
+    r"""Fill :math:`w = \lambda / \sigma^2` and :math:`v = w y` with a gamma variable per row.
 
     Up to factors without f the density of a row is, with r = y - f,
 
@@ -276,7 +273,7 @@ def student_t_update(rng, f, y, weight, task, parameters, laws):
 
 @njit(cache=True, nogil=True)
 def laplace_draw(rng, f, y, weight, task, parameters, w, v):
-    r"""Fill w with an inverse Gaussian variable a row, and v = w y (Park & Casella 2008, Section 2).
+    r"""Fill w with an inverse Gaussian variable per row, and v = w y (Park & Casella 2008, Section 2).
 
     With r = y - f and c = h / s the density of a row is, up to a factor without f,
 
@@ -321,11 +318,8 @@ def laplace_update(rng, f, y, weight, task, parameters, laws):
     if not is_learned(laws.noise):
         return
     noise = parameters.noise
-    size, distance = np.zeros(len(noise)), np.zeros(len(noise))
-    for n in range(len(f)):
-        g = task[n] if len(noise) > 1 else 0
-        size[g] += weight[n]
-        distance[g] += weight[n] * abs(y[n] - f[n])
+    size = sums_by_group(task, weight, len(noise))
+    distance = sums_by_group(task, weight * np.abs(y - f), len(noise))
     for g in range(len(noise)):
         u = math.log(noise[g])
         known = (size[g], distance[g], u, laws.noise)

@@ -2,9 +2,9 @@
 
 One sweep draws the likelihood's own parameters given f, then the auxiliary variables given f, then the hyper-parameters
 given these with the functions integrated out (slice sampling, Neal 2003, one coordinate at a time), then the functions
-given both. The second and third step are one
-joint draw of hyper-parameters and functions, so the chain leaves the posterior unchanged. Without an augmentation the
-noise is Gaussian and its scale one of the hyper-parameters.
+given both. The first two steps are one joint draw of parameters and auxiliary variables, the last two one of
+hyper-parameters and functions, so the chain leaves the posterior unchanged. Without an augmentation the noise is
+Gaussian and its scale one of the hyper-parameters.
 
 The auxiliary variables hold the scale of f where it is. So a sweep begins with a move of the amplitude a that takes
 f = a g along, under the loss itself: given g its density is the prior of log a times p(y | a g).
@@ -100,8 +100,6 @@ class KernelGibbs:
         Task of each row.
     augmentation : Augmentation or None
         None: Gaussian noise.
-    log_density : callable ``(f, y) -> (N,)``, optional
-        Log likelihood of the rows, for moves of the amplitude, where the augmentation has none.
     amplitude : int, optional
         Which coordinate the logarithm of the amplitude is, where it is learned.
     ridges : (m, k) array, optional
@@ -116,7 +114,6 @@ class KernelGibbs:
     weight: np.ndarray
     task: np.ndarray
     augmentation: Augmentation | None
-    log_density: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     amplitude: int | None = None
     ridges: np.ndarray | None = None
     own: dict[str, int] = field(default_factory=dict)
@@ -193,10 +190,7 @@ class KernelGibbs:
 
     def _log_likelihood(self, f: np.ndarray, parameters: Any) -> float:
         """Of all rows at f, up to a constant."""
-        assert self.augmentation is not None
-        if self.augmentation.log_density is None:
-            assert self.log_density is not None
-            return float(self.weight @ self.log_density(f, self.y))
+        assert self.augmentation is not None and self.augmentation.log_density is not None
         total = np.empty(1)
         self.augmentation.log_density(f, self.y, self.weight, self.task, parameters, total)
         return float(total[0])

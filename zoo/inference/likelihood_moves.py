@@ -1,6 +1,6 @@
 r"""Moves under the likelihood itself, for labels of which one is rare.
 
-Augmentation crawls there. Given its Pólya-Gamma variable a row has the precision
+Augmentation crawls there. Given its Pólya-Gamma variable each row has the precision
 :math:`E w = \tanh(f / 2) / (2 f)`, where the likelihood has only :math:`p (1 - p)`. With a share p of positive labels
 one sweep then has the autocorrelation :math:`1 - 2 p \log(1 / p)` in every direction that the rows tell of. The moves
 here see the likelihood without auxiliary variables.
@@ -54,6 +54,7 @@ import numpy as np
 from zoo.inference.augmentation import Augmentation, Parameters
 from zoo.inference.compiled import njit
 from zoo.inference.t_proposal import draw_from_t, factorise, log_proposal, solve_lower, solve_transposed
+from zoo.inference.task_rows import Rows, function_values
 
 __all__ = ["Block", "LikelihoodMoves", "mode_of_block", "moves_pay"]
 
@@ -71,9 +72,9 @@ _ROWS = 128
 class Block(NamedTuple):
     """Rows of groups, each with a vector of its own, for compiled functions; and work space.
 
-    ``inputs`` (n, D) distinct inputs; ``row`` (N,) which of them each row has; ``starts`` (G + 1,) where groups begin;
-    ``offset`` (N,) what is added to ``x'b``. ``point`` (G, D) and ``factor`` (G, D, D): where Newton's
-    method is, and the lower factor of the curvature. ``f``, ``slope``, ``curvature`` (N,): there, or at the proposal.
+    ``inputs``, ``row``, ``starts`` and ``offset`` are those of :class:`~zoo.inference.task_rows.Rows`, groups in the
+    place of tasks. ``point`` (G, D) and ``factor`` (G, D, D): where Newton's method is, and the lower factor of the
+    curvature. ``f``, ``slope``, ``curvature`` (N,): there, or at the proposal.
     """
 
     inputs: np.ndarray
@@ -87,11 +88,11 @@ class Block(NamedTuple):
     curvature: np.ndarray
 
     @classmethod
-    def of(cls, inputs: np.ndarray, row: np.ndarray, starts: np.ndarray, offset: np.ndarray) -> Block:
+    def of(cls, rows: Rows) -> Block:
         """With work space."""
-        G, D, N = len(starts) - 1, inputs.shape[1], len(row)
+        G, D, N = len(rows.starts) - 1, rows.inputs.shape[1], len(rows.row)
         space = (np.empty((G, D)), np.empty((G, D, D)), np.empty(N), np.empty(N), np.empty(N))
-        return cls(inputs, row, starts, offset, *space)
+        return cls(*rows, *space)
 
 
 class Prior(NamedTuple):
@@ -100,19 +101,6 @@ class Prior(NamedTuple):
     mean: np.ndarray
     scale: np.ndarray
     matrix: np.ndarray
-
-
-@njit(cache=True, nogil=True)
-def _function_values(block, first, last):
-    """At ``point``, into ``f``."""
-    for g in range(first, last):
-        b = block.point[g]
-        for n in range(block.starts[g], block.starts[g + 1]):
-            x = block.inputs[block.row[n]]
-            total = block.offset[n]
-            for d in range(len(b)):
-                total += x[d] * b[d]
-            block.f[n] = total
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -259,7 +247,7 @@ def mode_of_block(
     part = slice(block.starts[first], block.starts[last])
     f, slope, curvature = block.f[part], block.slope[part], block.curvature[part]
     for _ in range(steps):
-        _function_values(block, first, last)
+        function_values(block, block.point, first, last, block.f)
         likelihood.slopes(f, slope, curvature)
         if _newton(block, prior, first, last) < CLOSE:
             break
@@ -281,8 +269,7 @@ class LikelihoodMoves:
         With ``slopes`` and ``log_density``.
     parameters : named tuple of arrays
         The current parameters of the likelihood, which the chain changes in place.
-    inputs, row, starts, offset
-        See :class:`Block`; rows sorted by task.
+    rows : Rows
     y, weight, task : (N,)
         Responses, weights and tasks of the rows.
     """
@@ -291,18 +278,16 @@ class LikelihoodMoves:
         self,
         augmentation: Augmentation,
         parameters: Parameters,
-        inputs: np.ndarray,
-        row: np.ndarray,
-        starts: np.ndarray,
-        offset: np.ndarray,
+        rows: Rows,
         y: np.ndarray,
         weight: np.ndarray,
         task: np.ndarray,
     ):
         self.likelihood = Likelihood(augmentation, y, weight, task, parameters)
-        self.tasks = Block.of(inputs, row, starts, offset)
-        self.all = Block.of(inputs, row, np.array([0, len(row)]), np.array(offset))
-        self.by_task = [self.likelihood.rows(a, b) for a, b in pairwise(starts)]
+        self.tasks = Block.of(rows)
+        everything = np.array([0, len(rows.row)])
+        self.all = Block.of(rows._replace(starts=everything, offset=np.array(rows.offset)))
+        self.by_task = [self.likelihood.rows(a, b) for a, b in pairwise(rows.starts)]
         T, D = self.tasks.point.shape
         self.space = Prior(np.zeros((T, D)), np.ones(T), np.eye(D))
         self.start = self._start()
@@ -331,7 +316,7 @@ class LikelihoodMoves:
         mode_of_block(likelihood, block, prior, first, last)
         ratio = np.empty(groups)
         _propose(rng, block, prior, now, first, last, ratio)
-        _function_values(block, first, last)
+        function_values(block, block.point, first, last, block.f)
         ratio += likelihood.log_density(block.f[part], groups) - likelihood.log_density(f[part], groups)
         return int(_accept(rng, block, now, f, first, last, ratio))
 

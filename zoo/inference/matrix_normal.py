@@ -27,8 +27,9 @@ from zoo.inference.group_moves import feature_moves, task_moves
 from zoo.inference.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.likelihood_populations import task_scales
 from zoo.inference.marginal_moves import marginal_moves
+from zoo.inference.task_rows import Rows, function_values
 
-__all__ = ["CovariancePrior", "MatrixNormalKernel", "Rows"]
+__all__ = ["CovariancePrior", "MatrixNormalKernel"]
 
 _NONE = np.empty((0, 0))
 # Multiplications in the sums over rows: of all tasks, where threads pay (some 0.3 ms); of a task, where a call from
@@ -58,19 +59,6 @@ class CovariancePrior(NamedTuple):
     def learned(self) -> bool:
         """Whether the covariance is sampled."""
         return self.given is None
-
-
-class Rows(NamedTuple):
-    """The rows of all tasks, sorted by task, for compiled functions.
-
-    ``inputs`` (n, D) distinct inputs; ``row`` (N,) which of them each row has; ``starts`` (T + 1,) where tasks
-    begin; ``offset`` (N,) what is added to ``x'h``.
-    """
-
-    inputs: np.ndarray
-    row: np.ndarray
-    starts: np.ndarray
-    offset: np.ndarray
 
 
 class Work(NamedTuple):
@@ -150,18 +138,6 @@ def _draw_rows(rng, S, r, H, P, O):
             for j in range(i):
                 draw[j] -= factor[i, j] * draw[i]
         H[t] = draw
-
-
-@njit(cache=True, nogil=True)
-def _function_values(rows, H, f):
-    n_features = H.shape[1]
-    for t in range(len(rows.starts) - 1):
-        for n in range(rows.starts[t], rows.starts[t + 1]):
-            x = rows.inputs[rows.row[n]]
-            total = rows.offset[n]
-            for d in range(n_features):
-                total += x[d] * H[t, d]
-            f[n] = total
 
 
 @njit(cache=True, nogil=True)
@@ -265,12 +241,8 @@ class MatrixNormalKernel:
         order = np.argsort(self.task, kind="stable")
         N, D, T = len(self.y), self.inputs.shape[1], self.n_tasks
         basis = self._basis()
-        rows = Rows(
-            inputs=np.ascontiguousarray(self.inputs @ basis),
-            row=np.ascontiguousarray(self.row[order]),
-            starts=np.concatenate([[0], np.cumsum(np.bincount(self.task, minlength=T))]),
-            offset=np.zeros(N) if self.offset is None else np.ascontiguousarray(self.offset[order]),
-        )
+        sizes = np.bincount(self.task, minlength=T)
+        rows = Rows.of(self.inputs @ basis, self.row, order, sizes, self.offset)
         parameters = self.augmentation.start()
         y = np.ascontiguousarray(self.y[order])
         threads = threads if N * D * D > _WORTH_A_THREAD else 1
@@ -302,9 +274,9 @@ class MatrixNormalKernel:
         wanted = self.likelihood_moves if self.group_moves else bool(self.likelihood_moves)
         if moves_pay(self.augmentation, wanted, y, state["weight"]):
             state["moves"] = LikelihoodMoves(
-                self.augmentation, parameters, *rows, y, state["weight"], state["task"]
+                self.augmentation, parameters, rows, y, state["weight"], state["task"]
             )
-        _function_values(rows, state["H"], state["f"])
+        function_values(rows, state["H"], 0, T, state["f"])
         return state
 
     def _basis(self) -> np.ndarray:
@@ -357,7 +329,7 @@ class MatrixNormalKernel:
         if "feature_cov" in values and self.feature_prior.learned:
             state["O"][:] = basis.T @ np.linalg.solve(values["feature_cov"] * scale, basis)
         self.augmentation.put(state["parameters"], values)
-        _function_values(state["rows"], state["H"], state["f"])
+        function_values(state["rows"], state["H"], 0, self.n_tasks, state["f"])
 
     def with_response(self, y: np.ndarray) -> Any:
         """The kernel of the same rows with other coded responses."""
@@ -371,7 +343,7 @@ class MatrixNormalKernel:
         """Go on from a snapshot."""
         put_back(state, snapshot, ("H", "P", "O"))
         restore_parameters(state["parameters"], snapshot)
-        _function_values(state["rows"], state["H"], state["f"])
+        function_values(state["rows"], state["H"], 0, self.n_tasks, state["f"])
 
     # ---------------------------------------------------------------- transition
 
@@ -383,7 +355,7 @@ class MatrixNormalKernel:
             for which, prior in (("P", self.task_prior), ("O", self.feature_prior)):
                 if prior.learned:
                     state[which][:] = _paper_scaled(state[which])
-        _function_values(state["rows"], state["H"], state["f"])
+        function_values(state["rows"], state["H"], 0, self.n_tasks, state["f"])
 
     def _augment(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """What is drawn given f, and the sums over rows that follow from it."""

@@ -47,7 +47,13 @@ from zoo.inference.loose_space import loose_space
 from zoo.inference.population_steps import LANES, Space, Tasks, plain_sweep
 from zoo.inference.weighted_moments import weighted_sd
 
-__all__ = ["NormalInverseWishartKernel", "least_squares", "population_group_moves"]
+__all__ = [
+    "NormalInverseWishartKernel",
+    "from_lanes",
+    "least_squares",
+    "population_group_moves",
+    "to_lanes",
+]
 
 # Reflections tried in a sweep.
 _REFLECTIONS = 1
@@ -174,7 +180,7 @@ class NormalInverseWishartKernel:
         if self.loose == 0:
             return self._rotation(), 0
         sums = self._sums(self.inputs, -(-self.n_tasks // LANES))
-        S, centre = (_tasks(part)[: self.n_tasks] for part in (sums.S, sums.centre))
+        S, centre = (from_lanes(part)[: self.n_tasks] for part in (sums.S, sums.centre))
         axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
         prior = (self.pi, self.nu, self.noise_rate)
         return loose_basis(S, centre, sums.sse, sums.size, prior, axes[:, self._steady[0]], self.loose)
@@ -203,7 +209,7 @@ class NormalInverseWishartKernel:
                 X, y = root[:, None] * X, root * y
             S[t], r[t], centre[t], sse[t] = least_squares(X, y)
         worth = np.bincount(self.task, self.weight, minlength=T).astype(np.float64)
-        return Tasks(_lanes(S), _lanes(centre), _lanes(r), sse, worth)
+        return Tasks(to_lanes(S), to_lanes(centre), to_lanes(r), sse, worth)
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put posterior variables into the state."""
@@ -211,7 +217,7 @@ class NormalInverseWishartKernel:
         coefficients, mean, cov = (values[name] for name in self.names)
         W = np.zeros((state["inverse_noise"].size, len(back)))
         W[:T] = (back @ coefficients).T
-        state["W"][:] = _lanes(W)
+        state["W"][:] = to_lanes(W)
         state["mu"][:] = back @ mean
         state["C"][:] = back @ cov @ back.T
         state["P"][:] = np.linalg.inv(state["C"])
@@ -266,13 +272,13 @@ class NormalInverseWishartKernel:
         }
 
 
-def _lanes(array: np.ndarray) -> np.ndarray:
+def to_lanes(array: np.ndarray) -> np.ndarray:
     """An array of tasks (blocks * lanes, ...) as (blocks, ..., lanes)."""
     split = array.reshape(-1, LANES, *array.shape[1:])
     return np.ascontiguousarray(np.moveaxis(split, 1, -1))
 
 
-def _tasks(array: np.ndarray) -> np.ndarray:
-    """The inverse of :func:`_lanes`."""
+def from_lanes(array: np.ndarray) -> np.ndarray:
+    """The inverse of :func:`to_lanes`."""
     moved = np.moveaxis(array, -1, 1)
     return moved.reshape(-1, *moved.shape[2:])

@@ -18,6 +18,7 @@ __all__ = [
     "log_law",
     "log_normal",
     "rows_by_group",
+    "sums_by_group",
 ]
 
 _FIXED, _LOG_NORMAL, _GAMMA, _INVERSE_GAMMA_OF_SQUARE = 0.0, 1.0, 2.0, 3.0
@@ -83,8 +84,17 @@ def log_law(law, u):
 
 @njit(cache=True, nogil=True)
 def at(values, t):
-    """The parameter of task ``t``: ``values`` (T,) has one a task, (1,) one for all."""
+    """The parameter of task ``t``: ``values`` (T,) has one per task, (1,) one for all."""
     return values[t] if len(values) > 1 else values[0]
+
+
+@njit(cache=True, nogil=True)
+def sums_by_group(task, values, n_groups):
+    """Sums of ``values`` (N,) over the rows of each task, or over all of them where there is one group."""
+    total = np.zeros(n_groups)
+    for n in range(len(values)):
+        total[task[n] if n_groups > 1 else 0] += values[n]
+    return total
 
 
 @njit(cache=True, nogil=True)

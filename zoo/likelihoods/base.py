@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -18,7 +18,7 @@ from zoo.likelihoods.coding import encode_counts, encode_labels
 from zoo.likelihoods.laws import Law, law_from_spec
 from zoo.likelihoods.weighted import observed
 
-__all__ = ["Likelihood", "number_or_given"]
+__all__ = ["Likelihood"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -134,7 +134,16 @@ class Likelihood:
 
     def value_of(self, name: str, given: Any) -> Any:
         """A parameter of the density: the number that the field holds, or else the one that is given."""
-        return number_or_given(getattr(self, name), given, name)
+        field = getattr(self, name)
+        if isinstance(field, float):
+            return np.float64(field)
+        if given is None:
+            raise ValueError(f"{name} is learned by the model. Pass its value.")
+        return given
+
+    def values_of(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters of the density by name, of which the learned ones are given."""
+        return {name: self.value_of(name, parameters.get(name)) for name in self.parameter_names}
 
     # ---------------------------------------------------------------- density
 
@@ -163,7 +172,7 @@ class Likelihood:
         ``weight`` of a row multiplies its log density, as if the row occurred so many times, while
         draws of y are those of weight 1 (:func:`zoo.likelihoods.weighted.observed`).
         """
-        values = {name: self.value_of(name, parameters.get(name)) for name in self.parameter_names}
+        values = self.values_of(parameters)
         return observed(_LawOf(self, tuple(values)), y, weight, f=f, **values)
 
     def information(self, f: Any, **parameters: Any) -> Any:
@@ -182,17 +191,32 @@ class Likelihood:
         """
         return None
 
-    def _starts(self, n_tasks: int, laws: Mapping[str, Law]) -> dict[str, np.ndarray]:
-        """Where a sampler starts the parameters: (1,), or (T,) of those that every task has of its own."""
-        sizes = {name: n_tasks if name in self.per_task else 1 for name in self.parameter_names}
-        return {
-            name: np.full(size, laws[name].typical if name in laws else getattr(self, name))
-            for name, size in sizes.items()
-        }
+    def _augmented(
+        self,
+        laws: Mapping[str, Law],
+        n_tasks: int,
+        parameters: Callable[..., Any],
+        numbers: Callable[..., Any],
+        draw: Callable[..., None],
+        update: Callable[..., None],
+        log_density: Callable[..., None],
+    ) -> Augmentation:
+        """The augmentation of a likelihood with parameters.
 
-    def _law_numbers(self, laws: Mapping[str, Law]) -> dict[str, np.ndarray]:
-        """Priors of the parameters as compiled samplers read them; a number has none."""
-        return {name: laws[name].numbers() if name in laws else fixed() for name in self.parameter_names}
+        ``parameters`` and ``numbers`` make the named tuples that the compiled functions read: values, (1,), or (T,) of
+        those that every task has of its own; and their priors, of which a number has none.
+        """
+        sizes = {name: n_tasks if name in self.per_task else 1 for name in self.parameter_names}
+        starts = {name: laws[name].typical if name in laws else getattr(self, name) for name in sizes}
+        return Augmentation(
+            draw,
+            parameters(**{name: np.full(size, starts[name]) for name, size in sizes.items()}),
+            self.learned,
+            self.per_task,
+            numbers(**{name: laws[name].numbers() if name in laws else fixed() for name in sizes}),
+            update if self.learned else None,
+            log_density=log_density,
+        )
 
     # ---------------------------------------------------------------- predictions
 
@@ -203,8 +227,7 @@ class Likelihood:
         """
         if not self.labels:
             raise TypeError(f"{type(self).__name__} is not for labels. It has no class probability.")
-        values = {name: self.value_of(name, parameters.get(name)) for name in self.parameter_names}
-        density = self.log_density(pt.as_tensor(f), pt.ones(np.shape(f)), **values)
+        density = self.log_density(pt.as_tensor(f), pt.ones(np.shape(f)), **self.values_of(parameters))
         return np.exp(np.asarray(density.eval()))
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
@@ -260,12 +283,3 @@ class _LawOf:
         """Unregistered variable."""
         parameters = [arguments.pop(key) for key in self.names]
         return pm.CustomDist.dist(f, *parameters, **self._options(), **arguments)
-
-
-def number_or_given(field: Any, given: Any, name: str) -> Any:
-    """A parameter that is a number of the likelihood, or handed over where the model learns it."""
-    if isinstance(field, float):
-        return np.float64(field)
-    if given is None:
-        raise ValueError(f"{name} is learned by the model. Pass its value.")
-    return given

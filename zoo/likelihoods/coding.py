@@ -17,14 +17,11 @@ def label_values(y: np.ndarray) -> tuple[float, float]:
 def encode_labels(data: MultiTaskData) -> np.ndarray:
     """Labels -1/+1 from -1/+1, 0/1 or bool; raises on anything else or on one class in all tasks."""
     negative, positive = label_values(data.y)
-    bad = ~np.isin(data.y, (negative, positive))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        where = f"row {row} (task {data.task_names[data.task[row]]!r})"
-        raise ValueError(
-            f"y is {data.y[row]:g} in {where}, but labels must be -1/+1 or 0/1. "
-            "Recode y, or choose a likelihood for real responses."
-        )
+    _require(
+        np.isin(data.y, (negative, positive)),
+        data,
+        "labels must be -1/+1 or 0/1. Recode y, or choose a likelihood for real responses.",
+    )
     data.warn_about_single_class_tasks()
     return np.where(data.y == positive, 1.0, -1.0)
 
@@ -37,12 +34,17 @@ def encode_counts(data: MultiTaskData) -> np.ndarray:
             "y holds counts and must not be standardized: they would be no counts any more. "
             "Use data.standardize(y=False)."
         )
-    bad = (data.y < 0.0) | (data.y != np.floor(data.y))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        where = f"row {row} (task {data.task_names[data.task[row]]!r})"
-        raise ValueError(
-            f"y is {data.y[row]:g} in {where}, but counts are whole numbers of 0 or more. "
-            "Correct y, or choose a likelihood for real responses."
-        )
+    _require(
+        (data.y >= 0.0) & (data.y == np.floor(data.y)),
+        data,
+        "counts are whole numbers of 0 or more. Correct y, or choose a likelihood for real responses.",
+    )
     return data.y
+
+
+def _require(good: np.ndarray, data: MultiTaskData, message: str) -> None:
+    """Raise at the first row whose response is none; ``good`` is (N,)."""
+    if not good.all():
+        row = int(np.argmin(good))
+        where = f"row {row} (task {data.task_names[data.task[row]]!r})"
+        raise ValueError(f"y is {data.y[row]:g} in {where}, but {message}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from zoo.distributions.epsilon_insensitive import (
     NormalisedEpsilonInsensitive,
     epsilon_insensitive_quantile,
 )
-from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmentation import Augmentation, sums_of_losses
 from zoo.inference.compiled import njit
 from zoo.inference.draws import inverse_gaussians
-from zoo.inference.parameter_laws import at, log_law
+from zoo.inference.parameter_laws import at, log_law, sums_by_group
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
@@ -71,11 +72,8 @@ def _log_posterior_of_log_C(s, loss, rows, epsilon, law):
 def _update_C(rng, f, y, weight, task, parameters, laws):
     """Slice-sampling update (Neal 2003) of each learned C given f."""
     C, epsilon = parameters.C, parameters.epsilon[0]
-    loss, rows = np.zeros(len(C)), np.zeros(len(C))
-    for n in range(len(f)):
-        g = task[n] if len(C) > 1 else 0
-        rows[g] += weight[n]
-        loss[g] += weight[n] * max(0.0, abs(y[n] - f[n]) - epsilon)
+    rows = sums_by_group(task, weight, len(C))
+    loss = sums_by_group(task, weight * np.maximum(0.0, np.abs(y - f) - epsilon), len(C))
     for g in range(len(C)):
         C[g] = np.exp(_slice_of_log_C(rng, np.log(C[g]), loss[g], rows[g], epsilon, laws.C))
 
@@ -160,8 +158,6 @@ class EpsilonInsensitive(Likelihood):
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """Two inverse-Gaussian weights per row, li2014 eqs (14) and (15)."""
-        parameters = TubeParameters(self._starts(n_tasks, laws)["C"], np.array([self.epsilon]))
-        if not self.learned:
-            return Augmentation(_augment, parameters)
-        numbers = TubeLaws(**self._law_numbers(laws))
-        return Augmentation(_augment, parameters, self.learned, self.per_task, numbers, _update_C)
+        parameters = partial(TubeParameters, epsilon=np.array([self.epsilon]))
+        functions = _augment, _update_C, partial(sums_of_losses, self.minus_loss)
+        return self._augmented(laws, n_tasks, parameters, TubeLaws, *functions)

@@ -45,23 +45,13 @@ class Gaussian(Likelihood):
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        return observed(pm.Normal, y, weight, mu=f, sigma=self.value_of("noise", parameters.get("noise")))
+        return observed(pm.Normal, y, weight, mu=f, sigma=self.values_of(parameters)["noise"])
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """The Gaussian itself, whose noise is drawn given f."""
-        parameters = GaussianParameters(**self._starts(n_tasks, laws))
-        numbers = GaussianLaws(**self._law_numbers(laws))
-        update = gaussian_update if self.learned else None
-        return Augmentation(
-            gaussian_draw,
-            parameters,
-            self.learned,
-            self.per_task,
-            numbers,
-            update,
-            log_density=gaussian_log_density,
-        )
+        functions = gaussian_draw, gaussian_update, gaussian_log_density
+        return self._augmented(laws, n_tasks, GaussianParameters, GaussianLaws, *functions)
 
     def normal_sd(self, **parameters: Any) -> np.ndarray | None:
         """The standard deviation."""
-        return np.asarray(self.value_of("noise", parameters.get("noise")))
+        return np.asarray(self.values_of(parameters)["noise"])

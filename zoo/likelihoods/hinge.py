@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import expit
 
 from zoo.checks import positive
 from zoo.distributions import hinge as distributions
-from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmentation import Augmentation, sums_of_losses
 from zoo.inference.compiled import njit
 from zoo.inference.draws import inverse_gaussians
 from zoo.likelihoods.base import Likelihood
@@ -117,7 +118,8 @@ class Hinge(_HingeLoss):
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """Inverse-Gaussian weights, li2014 eqs (7) and (10)."""
         parameters = HingeParameters(np.array([self.C]), np.array([self.margin]))
-        return Augmentation(_augment, parameters, hinges=_hinges)
+        density = partial(sums_of_losses, self.minus_loss)
+        return Augmentation(_augment, parameters, hinges=_hinges, log_density=density)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -45,19 +45,9 @@ class LaplaceNoise(Likelihood):
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        return observed(pm.Laplace, y, weight, mu=f, b=self.value_of("noise", parameters.get("noise")))
+        return observed(pm.Laplace, y, weight, mu=f, b=self.values_of(parameters)["noise"])
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """An inverse Gaussian variable per row makes it Gaussian; the noise is drawn under the law itself."""
-        parameters = LaplaceParameters(**self._starts(n_tasks, laws))
-        numbers = LaplaceLaws(**self._law_numbers(laws))
-        update = laplace_update if self.learned else None
-        return Augmentation(
-            laplace_draw,
-            parameters,
-            self.learned,
-            self.per_task,
-            numbers,
-            update,
-            log_density=laplace_log_density,
-        )
+        functions = laplace_draw, laplace_update, laplace_log_density
+        return self._augmented(laws, n_tasks, LaplaceParameters, LaplaceLaws, *functions)

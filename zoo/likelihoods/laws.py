@@ -27,6 +27,11 @@ class Law(ABC):
     unit = False
     """Whether it is a law of numbers between 0 and 1."""
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            positive(getattr(self, field.name), field.name)
+            object.__setattr__(self, field.name, float(getattr(self, field.name)))
+
     @abstractmethod
     def variable(self, name: str, dims: tuple[str, ...] = ()) -> Any:
         """Add a variable with this law to the PyMC model on the context stack, and return it."""
@@ -72,9 +77,9 @@ class LogNormal(Law):
     def __post_init__(self) -> None:
         if not isinstance(self.mu, int | float | np.number) or not np.isfinite(self.mu):
             raise ValueError(f"mu is {self.mu!r}. Give a number, the logarithm of the median.")
-        object.__setattr__(self, "mu", float(self.mu))
         positive(self.sigma, "sigma")
-        object.__setattr__(self, "sigma", float(self.sigma))
+        for name in ("mu", "sigma"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     def variable(self, name: str, dims: tuple[str, ...] = ()) -> Any:
         """See :class:`Law`."""
@@ -105,11 +110,6 @@ class Gamma(Law):
 
     shape: float
     rate: float
-
-    def __post_init__(self) -> None:
-        for name in ("shape", "rate"):
-            positive(getattr(self, name), name)
-            object.__setattr__(self, name, float(getattr(self, name)))
 
     def variable(self, name: str, dims: tuple[str, ...] = ()) -> Any:
         """See :class:`Law`."""
@@ -147,11 +147,6 @@ class InverseGammaOfSquare(Law):
     shape: float
     rate: float
 
-    def __post_init__(self) -> None:
-        for name in ("shape", "rate"):
-            positive(getattr(self, name), name)
-            object.__setattr__(self, name, float(getattr(self, name)))
-
     def variable(self, name: str, dims: tuple[str, ...] = ()) -> Any:
         """See :class:`Law`; the square is an auxiliary variable, ``_<name>_variance``."""
         variance = pm.InverseGamma(f"_{name}_variance", self.shape, self.rate, dims=dims)
@@ -188,11 +183,6 @@ class Beta(Law):
 
     a: float = 1.0
     b: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("a", "b"):
-            positive(getattr(self, name), name)
-            object.__setattr__(self, name, float(getattr(self, name)))
 
     def variable(self, name: str, dims: tuple[str, ...] = ()) -> Any:
         """See :class:`Law`."""

@@ -21,7 +21,6 @@ from zoo.inference.augmented_discrete_responses import (
 )
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
-from zoo.likelihoods.weighted import observed
 
 __all__ = ["Logistic"]
 
@@ -34,9 +33,13 @@ class Logistic(Likelihood):
     augmented: ClassVar[bool] = True
     responses: ClassVar[Literal["real", "labels", "counts"]] = "labels"
 
-    def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
-        """The likelihood as an observed variable."""
-        return observed(_Bernoulli, y, weight, f=f)
+    def log_density(self, f: Any, y: Any, **parameters: Any) -> Any:
+        """``-log(1 + exp(-y f))``."""
+        return -pt.softplus(-y * f)
+
+    def random(self, f: Any, size: Any, **parameters: Any) -> Any:
+        """A draw of y."""
+        return pt.switch(pm.Uniform.dist(0.0, 1.0, size=size) < pt.sigmoid(f), 1.0, -1.0)
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """A Polya-Gamma variable per row (Polson, Scott & Windle 2013)."""
@@ -51,23 +54,3 @@ class Logistic(Likelihood):
     def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Probability of +1."""
         return expit(f)
-
-
-def _logp(y, f):
-    return -pt.softplus(-y * f)
-
-
-def _random(f, size):
-    return pt.switch(pm.Uniform.dist(0.0, 1.0, size=size) < pt.sigmoid(f), 1.0, -1.0)
-
-
-class _Bernoulli:
-    """The law of labels, with the two ways in which PyMC makes a variable of it."""
-
-    def __new__(cls, name: str, f: Any, **kwargs: Any) -> Any:
-        return pm.CustomDist(name, f, logp=_logp, dist=_random, class_name="Logistic", **kwargs)
-
-    @staticmethod
-    def dist(f: Any, **kwargs: Any) -> Any:
-        """Unregistered variable."""
-        return pm.CustomDist.dist(f, logp=_logp, dist=_random, class_name="Logistic", **kwargs)

@@ -45,23 +45,13 @@ class NegativeBinomial(Likelihood):
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
         # PyTensor holds a number such as 50.0 in single precision, which shows in the log-gamma function.
-        dispersion = pt.cast(self.value_of("dispersion", parameters.get("dispersion")), "float64")
+        dispersion = pt.cast(self.values_of(parameters)["dispersion"], "float64")
         return observed(pm.NegativeBinomial, y, weight, mu=pt.exp(f), alpha=dispersion)
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """A Polya-Gamma variable per row (Polson, Scott & Windle 2013); the dispersion is drawn under the law."""
-        parameters = NegativeBinomialParameters(**self._starts(n_tasks, laws))
-        numbers = NegativeBinomialLaws(**self._law_numbers(laws))
-        update = negative_binomial_update if self.learned else None
-        return Augmentation(
-            negative_binomial_draw,
-            parameters,
-            self.learned,
-            self.per_task,
-            numbers,
-            update,
-            log_density=negative_binomial_log_density,
-        )
+        functions = negative_binomial_draw, negative_binomial_update, negative_binomial_log_density
+        return self._augmented(laws, n_tasks, NegativeBinomialParameters, NegativeBinomialLaws, *functions)
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """``exp(f)``."""

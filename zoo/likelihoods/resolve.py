@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from zoo.checks import one_of
 from zoo.installed import LIKELIHOODS as GROUP
 from zoo.installed import broken, entries, load_class
 from zoo.likelihoods.base import Likelihood
@@ -50,14 +49,10 @@ def likelihood_class(word: str) -> type[Likelihood]:
         module, name = LIKELIHOODS[word]
         found: type[Likelihood] = getattr(import_module(module), name)
         return found
-    others = entries(GROUP, LIKELIHOODS)
-    one_of(word, [*sorted(others), *LIKELIHOODS], "likelihood")  # a long list is cut short at its end
-    found = load_class(word, GROUP, others[word], Likelihood)
+    found, entry = load_class(word, GROUP, LIKELIHOODS, Likelihood, "likelihood")
     if found.word != word:
-        raise broken(
-            others[word][0],
-            f"has the word {found.word!r}, and the entry point must have its word as its name",
-        )
+        why = f"has the word {found.word!r}, and the entry point must have its word as its name"
+        raise broken(entry, why)
     return found
 
 

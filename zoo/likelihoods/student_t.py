@@ -43,28 +43,15 @@ class StudentT(Likelihood):
 
     def information(self, f: Any, **parameters: Any) -> Any:
         r"""Expected information :math:`(\nu + 1) / ((\nu + 3) \sigma^2)`: the log density is not concave."""
-        noise, degrees = self._values(parameters)
+        noise, degrees = self.values_of(parameters).values()
         return (degrees + 1.0) / ((degrees + 3.0) * noise**2)
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The likelihood as an observed variable."""
-        noise, degrees = self._values(parameters)
+        noise, degrees = self.values_of(parameters).values()
         return observed(pm.StudentT, y, weight, nu=degrees, mu=f, sigma=noise)
-
-    def _values(self, parameters: dict[str, Any]) -> list[Any]:
-        return [self.value_of(name, parameters.get(name)) for name in self.parameter_names]
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """A gamma variable per row makes it Gaussian; noise and degrees are drawn under the law itself."""
-        parameters = StudentTParameters(**self._starts(n_tasks, laws))
-        numbers = StudentTLaws(**self._law_numbers(laws))
-        update = student_t_update if self.learned else None
-        return Augmentation(
-            student_t_draw,
-            parameters,
-            self.learned,
-            self.per_task,
-            numbers,
-            update,
-            log_density=student_t_log_density,
-        )
+        functions = student_t_draw, student_t_update, student_t_log_density
+        return self._augmented(laws, n_tasks, StudentTParameters, StudentTLaws, *functions)

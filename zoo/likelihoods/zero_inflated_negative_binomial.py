@@ -55,11 +55,11 @@ class ZeroInflatedNegativeBinomial(Likelihood):
 
     def information(self, f: Any, **parameters: Any) -> Any:
         """Expected information: zeros make the log density convex in places."""
-        d, extra_zeros = (self.value_of(name, parameters.get(name)) for name in self.parameter_names)
+        d, extra_zeros = self.values_of(parameters).values()
         d = pt.cast(d, "float64")
         own = d * pt.sigmoid(f - pt.log(d))
         return inflated_information(-d * pt.softplus(f - pt.log(d)), own, extra_zeros)
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """``(1 - extra_zeros) exp(f)``."""
-        return np.asarray((1.0 - self.value_of("extra_zeros", parameters.get("extra_zeros"))) * np.exp(f))
+        return np.asarray((1.0 - self.values_of(parameters)["extra_zeros"]) * np.exp(f))

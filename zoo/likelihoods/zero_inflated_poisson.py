@@ -51,9 +51,8 @@ class ZeroInflatedPoisson(Likelihood):
 
     def information(self, f: Any, **parameters: Any) -> Any:
         """Expected information: zeros make the log density convex in places."""
-        extra_zeros = self.value_of("extra_zeros", parameters.get("extra_zeros"))
-        return inflated_information(-pt.exp(f), pt.exp(f), extra_zeros)
+        return inflated_information(-pt.exp(f), pt.exp(f), **self.values_of(parameters))
 
     def mean(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """``(1 - extra_zeros) exp(f)``."""
-        return np.asarray((1.0 - self.value_of("extra_zeros", parameters.get("extra_zeros"))) * np.exp(f))
+        return np.asarray((1.0 - self.values_of(parameters)["extra_zeros"]) * np.exp(f))

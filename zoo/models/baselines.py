@@ -61,12 +61,11 @@ class _Regression(ModelFactory):
         return {"coefficients": pm.Deterministic("coefficients", white * scale, dims=("feature", *task))}
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
-        """Densities of the noise, and of the coefficients given it."""
-        if name == "noise":
-            return self.law_of(name).density_of_deterministic(values[name])
+        """Density of the coefficients given the noise."""
+        if name != "coefficients":
+            return None
         noise = {**self.likelihood.fixed, **values}.get("noise", 1.0) if self._in_units_of_noise else 1.0
-        scale = values["shrinkage"] * noise
-        return standard_normal_density(values[name], scale) if name == "coefficients" else None
+        return standard_normal_density(values[name], values["shrinkage"] * noise)
 
     def _methods(self) -> list[Method]:
         if self.likelihood not in (Gaussian(), Logistic()):

@@ -140,13 +140,7 @@ class MaxMargin(MaxMarginBase):
         if not self.likelihood.augmented:
             return super()._methods()
         return [
-            Method(
-                "gibbs",
-                "draws from the exact posterior by a compiled Gibbs sampler with group moves",
-                checkpoints=True,
-                continues=True,
-                weights=self.likelihood.augmented_weights,
-            ),
+            self._gibbs("draws from the exact posterior by a compiled Gibbs sampler with group moves"),
             *super()._methods(),
         ]
 

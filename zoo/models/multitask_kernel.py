@@ -44,22 +44,8 @@ __all__ = ["MultiTaskKernelMachine"]
 
 # Where the parameters of likelihoods start, and their prior medians.
 _STARTS = {"noise": 1.0, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}
-# Likelihoods of each specialised method.
-_SERVES = {
-    "exact": ("gaussian",),
-    "gibbs": (
-        "gaussian",
-        "hinge",
-        "epsilon_insensitive",
-        "student_t",
-        "laplace_noise",
-        "logistic",
-        "probit",
-        "negative_binomial",
-    ),
-    "map": ("hinge", "epsilon_insensitive", "logistic"),
-    "laplace": ("logistic",),
-}
+# Likelihoods of the methods that are derived for few.
+_SERVES = {"map": ("hinge", "epsilon_insensitive", "logistic"), "laplace": ("logistic",)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -398,13 +384,7 @@ class MultiTaskKernelMachine(ModelFactory):
     # ---------------------------------------------------------------- engines
 
     def _methods(self) -> list[Method]:
-        augmented = Method(
-            "gibbs",
-            "draws from the exact posterior by augmentation",
-            checkpoints=True,
-            continues=True,
-            weights=self.likelihood.augmented_weights,
-        )
+        augmented = self._gibbs("draws from the exact posterior by augmentation")
         best = {
             "gaussian": [
                 Method(
@@ -414,22 +394,12 @@ class MultiTaskKernelMachine(ModelFactory):
                     weights=True,
                     independent=True,
                 ),
-                Method(
-                    "gibbs",
-                    "draws from the exact posterior, hyper-parameters too, by collapsed Gibbs sampling",
-                    checkpoints=True,
-                    continues=True,
-                    weights=True,
+                self._gibbs(
+                    "draws from the exact posterior, hyper-parameters too, by collapsed Gibbs sampling"
                 ),
             ],
             "hinge": [
-                Method(
-                    "gibbs",
-                    "draws from the exact posterior by augmentation (inverse Gaussian)",
-                    checkpoints=True,
-                    continues=True,
-                    weights=True,
-                ),
+                self._gibbs("draws from the exact posterior by augmentation (inverse Gaussian)"),
                 Method(
                     "map",
                     "the posterior mode, a support vector machine, by liblinear",
@@ -448,12 +418,10 @@ class MultiTaskKernelMachine(ModelFactory):
                 Method("map", "the posterior mode by Newton's method", point=True, weights=True),
                 augmented,
             ],
-            "student_t": [augmented],
-            "laplace_noise": [augmented],
-            "probit": [augmented],
-            "negative_binomial": [augmented],
         }
-        found = best.get({"epsilon_insensitive": "hinge"}.get(self._word, self._word), [])
+        word = self._word
+        others = [augmented] if word and self.likelihood.augmented else []
+        found = best.get("hinge" if word == "epsilon_insensitive" else word, others)
         if self._learns_kernel:
             found = [m for m in found if m.name != "map"]
         if self.Q == "learned":
@@ -475,18 +443,21 @@ class MultiTaskKernelMachine(ModelFactory):
         )
         return bool(own) or self.amplitude == "learned"
 
+    def _unserved(self, method: str) -> str:
+        if why := super()._unserved(method):
+            return why
+        if method == "gibbs" and not self._word:
+            return f"method 'gibbs' needs a number for C, and likelihood is {self.likelihood!r}."
+        if method in _SERVES and self._word not in _SERVES[method]:
+            served = " or ".join(map(repr, _SERVES[method]))
+            return f"method {method!r} is for likelihood {served}, and this one is {self.likelihood!r}."
+        return ""
+
     def _engine(self, method: str | None, data: MultiTaskData) -> str:
         if method == "map" and self._word in _SERVES["map"] and self._learns_kernel:
             raise UnsupportedMethodError(
                 f"{type(self).__name__} learns hyper-parameters, and method 'map' takes them as they are. Give numbers "
                 "for lam, amplitude and Q (zoo.select chooses them by cross-validation), or use another method."
-            )
-        if method in _SERVES and self._word not in _SERVES[method]:
-            if why := self._unserved(method):
-                raise UnsupportedMethodError(f"{why} Choose from {', '.join(self.methods)}.")
-            raise UnsupportedMethodError(
-                f"method {method!r} is for likelihood {' or '.join(map(repr, _SERVES[method]))}, and this one is "
-                f"{self.likelihood!r}. Choose from {', '.join(self.methods)}."
             )
         name = super()._engine(method, data)
         if isinstance(self.Q, str) and self.Q == "learned":
@@ -524,7 +495,6 @@ class MultiTaskKernelMachine(ModelFactory):
             weight=np.ones(len(y)) if data.weight is None else data.weight,
             task=data.task,
             augmentation=augmentation,
-            log_density=getattr(likelihood, "minus_loss", None),
             own={n: space.coordinates.position(n).start for n in likelihood.learned} if augmentation else {},
             amplitude=space.coordinates.position("amplitude").start if self.amplitude == "learned" else None,
             ridges=space.ridges(),

@@ -168,9 +168,7 @@ class NIWBase(ModelFactory):
         return cov, mean, values, "noise"
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
-        """Densities of the population in whitened features, of the coefficients given it, and of the noise."""
-        if name == "noise":
-            return self.law_of(name).density_of_deterministic(values[name])
+        """Densities of the population in whitened features, and of the coefficients given it."""
         if not self._has_inverse_wishart:
             return None
         back = self.population(data).back
@@ -228,13 +226,7 @@ class NIWBase(ModelFactory):
     def _methods(self) -> list[Method]:
         if not self.likelihood.augmented:
             return super()._methods()
-        gibbs = Method(
-            "gibbs",
-            "draws from the exact posterior by a compiled Gibbs sampler",
-            checkpoints=True,
-            continues=True,
-            weights=self.likelihood.augmented_weights,
-        )
+        gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler")
         if not self._conjugate:
             return [gibbs, *super()._methods()]
         return [

@@ -156,13 +156,7 @@ class NonparametricMaxMargin(MaxMarginBase):
         if not self.likelihood.augmented:
             return [nuts]
         return [
-            Method(
-                "gibbs",
-                "draws from the exact posterior by a compiled Gibbs sampler, without truncation",
-                checkpoints=True,
-                continues=True,
-                weights=self.likelihood.augmented_weights,
-            ),
+            self._gibbs("draws from the exact posterior by a compiled Gibbs sampler, without truncation"),
             nuts,
         ]
 

@@ -62,7 +62,7 @@ def grid(
     asked = [given] * len(varied) if np.ndim(given) == 0 else list(given)
     if len(asked) != len(varied):
         raise ValueError(
-            f"n has {len(asked)} numbers for {len(varied)} columns. Give one number, or one a column."
+            f"n has {len(asked)} numbers for {len(varied)} columns. Give one number, or one per column."
         )
     counts = [whole_number(count, "n", 2) for count in asked]
     index = [data.t_names.index(name) for name in varied]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from zoo.models.varying_component import VaryingComponent
     from zoo.registry import list_models
     from zoo.selection import Selection, select
+    from zoo.steps import augmented_step
     from zoo.storage import load
     from zoo.warning_types import ConvergenceWarning
 
@@ -75,6 +76,7 @@ __all__ = [
     "VaryingComponent",
     "ZeroInflatedNegativeBinomial",
     "ZeroInflatedPoisson",
+    "augmented_step",
     "datasets",
     "diagnostics",
     "distributions",
@@ -121,6 +123,7 @@ _HOMES = {
     "VaryingComponent": "zoo.models.varying_component",
     "ZeroInflatedNegativeBinomial": "zoo.likelihoods.zero_inflated_negative_binomial",
     "ZeroInflatedPoisson": "zoo.likelihoods.zero_inflated_poisson",
+    "augmented_step": "zoo.steps.gibbs",
     "list_models": "zoo.registry",
     "load": "zoo.storage",
     "select": "zoo.selection",

@@ -1,0 +1,183 @@
+"""Block Gibbs by ``zoo.augmented_step`` against NUTS by nutpie, on plain PyMC models, within one run.
+
+    python benchmarks/augmented_step.py [--draws 1000] [--model NAME ...]
+
+Prints a Markdown table: effective draws a second, of the entry that has fewest (bulk ESS, every free
+variable on the model's own scale), with and without the seconds of compilation, and the ratio of the two.
+One core, two chains, the same number of draws. PyMC's own NUTS draws what the step leaves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import nutpie
+import pymc as pm
+import pytensor.tensor as pt
+from threadpoolctl import threadpool_limits
+
+import zoo
+from zoo.diagnostics.convergence import diagnose
+
+
+def hierarchical_logistic(groups: int = 200, columns: int = 5, rows: int = 20_000) -> pm.Model:
+    rng = np.random.default_rng(1)
+    g, X = rng.integers(0, groups, rows), rng.normal(size=(rows, columns))
+    B = rng.normal(0.3, 0.7, size=(groups, columns))
+    y = rng.random(rows) < 1.0 / (1.0 + np.exp(-(X * B[g]).sum(1)))
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, 2.0, shape=columns)
+        chol, _, _ = pm.LKJCholeskyCov("chol", n=columns, eta=2.0, sd_dist=pm.HalfNormal.dist(1.0))
+        beta = pm.MvNormal("beta", mu, chol=chol, shape=(groups, columns))
+        pm.Bernoulli("y", logit_p=(beta[g] * X).sum(-1), observed=y.astype(int))
+    return model
+
+
+def rare_labels() -> pm.Model:
+    rng = np.random.default_rng(2)
+    N, D = 10_000, 8
+    X = rng.normal(size=(N, D))
+    y = rng.random(N) < 1.0 / (1.0 + np.exp(5.0 - X @ rng.normal(0.0, 0.4, D)))
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0)
+        a, b = pm.Normal("a", 0.0, 5.0), pm.Normal("b", 0.0, tau, shape=D)
+        pm.Bernoulli("y", logit_p=a + X @ b, observed=y.astype(int))
+    return model
+
+
+def radon() -> pm.Model:
+    rng = np.random.default_rng(3)
+    G, N = 85, 919
+    g, floor = rng.choice(G, N, p=rng.dirichlet(np.full(G, 0.7))), (rng.random(N) < 0.17).astype(float)
+    truth = np.array([1.5, -0.7]) + rng.normal(size=(G, 2)) * [0.35, 0.3]
+    y = truth[g, 0] + truth[g, 1] * floor + rng.normal(0.0, 0.75, N)
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, 5.0, shape=2)
+        chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+        z = pm.Normal("z", shape=(G, 2))
+        beta = pm.Deterministic("beta", mu + z @ chol.T)
+        sigma = pm.Exponential("sigma", 1.0)
+        pm.Normal("y", beta[g, 0] + beta[g, 1] * floor, sigma, observed=y)
+    return model
+
+
+def student_t() -> pm.Model:
+    rng = np.random.default_rng(4)
+    N, D = 2_000, 20
+    X = rng.normal(size=(N, D))
+    y = X @ rng.normal(size=D) + rng.standard_t(3, N)
+    with pm.Model() as model:
+        tau, sigma = pm.HalfNormal("tau", 2.0), pm.HalfNormal("sigma", 2.0)
+        nu = pm.Gamma("nu", 2.0, 0.1)
+        b = pm.Normal("b", 0.0, tau, shape=D)
+        pm.StudentT("y", nu=nu, mu=X @ b, sigma=sigma, observed=y)
+    return model
+
+
+def negative_binomial() -> pm.Model:
+    rng = np.random.default_rng(5)
+    G, N = 60, 3_000
+    g, x = rng.integers(0, G, N), rng.normal(size=N)
+    mean = np.exp(0.5 + rng.normal(0.0, 0.5, G)[g] + 0.3 * x)
+    y = rng.negative_binomial(3.0, 3.0 / (3.0 + mean))
+    with pm.Model() as model:
+        mu, tau, alpha = pm.Normal("mu"), pm.HalfNormal("tau", 1.0), pm.Exponential("alpha", 0.2)
+        a, b = pm.Normal("a", mu, tau, shape=G), pm.Normal("b")
+        pm.NegativeBinomial("y", mu=pt.exp(a[g] + b * x), alpha=alpha, observed=y)
+    return model
+
+
+def median_regression() -> pm.Model:
+    rng = np.random.default_rng(6)
+    N, D = 2_000, 10
+    X = rng.normal(size=(N, D))
+    y = X @ rng.normal(size=D) + rng.gamma(2.0, 1.0, N)
+    with pm.Model() as model:
+        a, b, rate = pm.Normal("a", 0.0, 5.0), pm.Normal("b", 0.0, 2.0, shape=D), pm.Exponential("rate", 1.0)
+        pm.AsymmetricLaplace("y", mu=a + X @ b, b=rate, q=0.8, observed=y)
+    return model
+
+
+MODELS: dict[str, Callable[[], pm.Model]] = {
+    "hierarchical logistic, 200 x 5, N = 20,000": hierarchical_logistic,
+    "rare labels, 1 %, D = 9, N = 10,000": rare_labels,
+    "radon with correlated slopes, non-centred, N = 919": radon,
+    "Student-t, D = 20, N = 2,000": student_t,
+    "negative binomial panel, 60 groups, N = 3,000": negative_binomial,
+    "quantile regression, D = 11, N = 2,000": median_regression,
+}
+
+
+def smallest_ess(posterior: Any) -> float:
+    """Bulk ESS of the entry that has least; names with an end on ``stds`` or ``corr`` say the same again."""
+    again = [n for n in posterior.data_vars if str(n).endswith(("_stds", "_corr"))]
+    return float(np.nanmin(diagnose(posterior.drop_vars(again)).mixing.ess_bulk))
+
+
+def by_step(build: Callable[[], pm.Model], draws: int) -> tuple[float, float, float]:
+    """Smallest ESS, seconds of sampling, and seconds in all."""
+    started = time.perf_counter()
+    with build():
+        step = zoo.augmented_step()
+        options = dict(chains=2, cores=1, progressbar=False, quiet=True, compute_convergence_checks=False)
+        pm.sample(draws=1, tune=1, step=step, random_seed=1, **options)
+        compiled = time.perf_counter()
+        tree = pm.sample(draws=draws, tune=draws, step=step, random_seed=1, **options)
+    # NUTS is compiled again by the second call; the first one stands for that.
+    seconds = float(tree["posterior"].attrs.get("sampling_time", time.perf_counter() - compiled))
+    return (
+        smallest_ess(tree["posterior"].to_dataset()),
+        seconds,
+        seconds + compiled - started,
+    )
+
+
+def by_nutpie(build: Callable[[], pm.Model], draws: int) -> tuple[float, float, float]:
+    started = time.perf_counter()
+    with build() as model:
+        compiled_model = nutpie.compile_pymc_model(model)
+    compiled = time.perf_counter()
+    tree = nutpie.sample(
+        compiled_model, draws=draws, tune=draws, chains=2, cores=1, seed=1, progress_bar=False
+    )
+    ended = time.perf_counter()
+    return smallest_ess(tree["posterior"].to_dataset()), ended - compiled, ended - started
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--model", nargs="*", help="a part of the name of each model to run")
+    arguments = parser.parse_args()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
+    print(
+        "| model | ESS/s, step | nutpie | ratio | with compilation, step | nutpie | ratio |\n"
+        "|---|---|---|---|---|---|---|"
+    )
+    warnings.simplefilter("ignore")
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        for name, build in MODELS.items():
+            if arguments.model and not any(part in name for part in arguments.model):
+                continue
+            numbers = []
+            for run in (by_step, by_nutpie):
+                ess, sampling, total = run(build, arguments.draws)
+                numbers.append((ess / sampling, ess / total))
+            (step, step_all), (nuts, nuts_all) = numbers
+            print(
+                f"| {name} | {step:.3g} | {nuts:.3g} | {step / nuts:.2g} "
+                f"| {step_all:.3g} | {nuts_all:.3g} | {step_all / nuts_all:.2g} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

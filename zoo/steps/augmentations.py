@@ -1,0 +1,109 @@
+r"""Compiled draws of augmentation variables, for rows that have parameters of their own.
+
+Every function fills ``w`` and ``v`` (n,) with :math:`\log p(y, \text{auxiliary} \mid e) = -w e^2/2 + v e`
+up to a constant, given the predictor ``e`` (n,) and parameters (n,), each contiguous float64. The
+derivations stand beside the samplers of the factories, :mod:`zoo.inference.augmented_real_responses`,
+:mod:`zoo.inference.augmented_discrete_responses` and :mod:`zoo.inference.augmented_probit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from zoo.inference.augmented_probit import normal_excess
+from zoo.inference.compiled import njit
+from zoo.inference.draws import inverse_gaussians
+from zoo.inference.polya_gamma import polya_gamma
+
+__all__ = ["DRAWS"]
+
+
+@njit(cache=True, nogil=True)
+def _known(rng, e, w, v, precision, linear):
+    """Normal rows: nothing is random."""
+    for n in range(len(e)):
+        w[n] = precision[n]
+        v[n] = linear[n]
+
+
+@njit(cache=True, nogil=True)
+def _polya_gamma(rng, e, w, v, shape, linear):
+    """Polson, Scott & Windle (2013), eq (2): ``w ~ PG(shape, e)``. No trials say nothing."""
+    for n in range(len(e)):
+        w[n] = polya_gamma(rng, shape[n], e[n]) if shape[n] != 0.0 else 0.0
+        v[n] = linear[n]
+
+
+@njit(cache=True, nogil=True)
+def _student_t(rng, e, w, v, y, degrees, scale):
+    for n in range(len(e)):
+        s, nu = scale[n], degrees[n]
+        r = (y[n] - e[n]) / s
+        w[n] = rng.standard_gamma(0.5 * (nu + 1.0)) / (0.5 * (nu + r * r)) / (s * s)
+        v[n] = w[n] * y[n]
+
+
+@njit(cache=True, nogil=True)
+def _laplace(rng, e, w, v, y, even, odd):
+    """Density ``exp(-even |y - e| - odd (y - e))``: the second term is linear in e (Kozumi & Kobayashi 2011)."""
+    for n in range(len(e)):
+        distance = even[n] * abs(y[n] - e[n])
+        w[n] = 1.0 / distance if distance > 0.0 else np.inf
+    inverse_gaussians(rng, w, w)
+    for n in range(len(e)):
+        w[n] *= even[n] * even[n]
+        v[n] = w[n] * y[n] + odd[n]
+
+
+@njit(cache=True, nogil=True)
+def _hinge(rng, e, w, v, y, C, margin):
+    """Equations (7) and (10) of li2014: ``1 / lambda`` is inverse Gaussian."""
+    for n in range(len(e)):
+        slack = C[n] * abs(margin[n] - y[n] * e[n])
+        w[n] = 1.0 / slack if slack > 0.0 else np.inf
+    inverse_gaussians(rng, w, w)
+    for n in range(len(e)):
+        v[n] = C[n] * y[n] * (C[n] * margin[n] * w[n] + 1.0)
+        w[n] *= C[n] * C[n]
+
+
+@njit(cache=True, nogil=True)
+def _tube(rng, e, w, v, y, C, epsilon):
+    """Equations (14) and (15) of li2014: one variable above the tube, one below."""
+    above, below = np.empty(len(e)), np.empty(len(e))
+    for n in range(len(e)):
+        up, down = C[n] * abs(y[n] - e[n] - epsilon[n]), C[n] * abs(y[n] - e[n] + epsilon[n])
+        above[n] = 1.0 / up if up > 0.0 else np.inf
+        below[n] = 1.0 / down if down > 0.0 else np.inf
+    inverse_gaussians(rng, above, above)
+    inverse_gaussians(rng, below, below)
+    for n in range(len(e)):
+        square = C[n] * C[n]
+        w[n] = square * (above[n] + below[n])
+        v[n] = square * ((y[n] - epsilon[n]) * above[n] + (y[n] + epsilon[n]) * below[n])
+
+
+@njit(cache=True, nogil=True)
+def _probit(rng, e, w, v, y):
+    """Albert & Chib (1993): the label is the sign of a normal variable."""
+    for n in range(len(e)):
+        w[n] = 1.0
+        v[n] = y[n] * normal_excess(rng, -y[n] * e[n])
+
+
+DRAWS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "known": _known,
+        "polya_gamma": _polya_gamma,
+        "student_t": _student_t,
+        "laplace": _laplace,
+        "hinge": _hinge,
+        "tube": _tube,
+        "probit": _probit,
+    }
+)
+"""By the ``kind`` of a term: ``(rng, e, w, v, *parameters)``."""

@@ -1,0 +1,257 @@
+r"""Draws of a normal vector from rows: precision :math:`Q = J' W J`, linear term :math:`h = J' u`.
+
+Q is dense, or sparse with a Cholesky factor in an order of small fill (George & Liu 1981, *Computer
+Solution of Large Sparse Positive Definite Systems*): blocks by task, arrows and chains cost what they
+hold.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from zoo.inference.compiled import njit
+
+__all__ = ["MOST", "DenseNormal", "SparseNormal", "block_normal"]
+
+MOST = 6000
+"""Entries of a block, above which a dense matrix of booleans is too large to order by."""
+
+# A factor with more of its entries than this is worked on densely.
+_FILLED = 0.25
+_SMALL = 24
+
+
+class _Factor(NamedTuple):
+    """Pattern of a sparse lower Cholesky factor, by columns and by rows."""
+
+    order: np.ndarray  # (K,) the variable at each place
+    place: np.ndarray  # (K,) the place of each variable
+    indptr: np.ndarray  # (K + 1,), columns: the diagonal first, then ascending
+    indices: np.ndarray
+    row_indptr: np.ndarray  # (K + 1,), entries left of the diagonal of each row: ...
+    row_columns: np.ndarray  # ... their column
+    row_entries: np.ndarray  # ... and where they are among the entries by columns
+
+
+def block_normal(indptr: np.ndarray, indices: np.ndarray, size: int) -> DenseNormal | SparseNormal:
+    """The cheaper one for rows with these entries."""
+    if size > MOST:
+        raise ValueError(
+            f"the Gaussian block has {size:,} entries, more than {MOST:,}. Name fewer variables in vars."
+        )
+    if size <= _SMALL:
+        return DenseNormal(size, indptr)
+    factor = _symbolic(_adjacency(indptr, indices, size))
+    if len(factor.indices) > _FILLED * 0.5 * size * (size + 1):
+        return DenseNormal(size, indptr)
+    return SparseNormal(factor, indptr, indices)
+
+
+def _adjacency(indptr: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:
+    """Which pairs of columns share a row, (K, K) bool with a false diagonal."""
+    together = np.zeros((size, size), dtype=bool)
+    _mark_pairs(indptr, indices, together)
+    together |= together.T
+    np.fill_diagonal(together, False)
+    return together
+
+
+@njit(cache=True, nogil=True)
+def _mark_pairs(indptr, indices, together):
+    for n in range(len(indptr) - 1):
+        for a in range(indptr[n], indptr[n + 1]):
+            for b in range(indptr[n], a):
+                together[indices[a], indices[b]] = True
+
+
+def _symbolic(together: np.ndarray) -> _Factor:
+    """Pattern of the factor, the variable of least degree eliminated first; changes ``together``."""
+    size = len(together)
+    degree = together.sum(axis=1)
+    left = np.ones(size, dtype=bool)
+    order, columns = np.empty(size, dtype=np.int64), []
+    for j in range(size):
+        k = int(np.argmin(np.where(left, degree, size + 1)))
+        order[j] = k
+        left[k] = False
+        neighbours = np.flatnonzero(together[k] & left)
+        columns.append(neighbours)
+        if len(neighbours):
+            together[np.ix_(neighbours, neighbours)] = True
+            together[neighbours, neighbours] = False
+            together[neighbours, k] = False
+            degree[neighbours] = together[neighbours].sum(axis=1)
+    place = np.empty(size, dtype=np.int64)
+    place[order] = np.arange(size)
+    below = [np.sort(place[c]) for c in columns]
+    indptr = np.concatenate([[0], np.cumsum([1 + len(b) for b in below])]).astype(np.int64)
+    indices = np.concatenate([np.concatenate([[j], b]) for j, b in enumerate(below)]).astype(np.int64)
+    column = np.repeat(np.arange(size), np.diff(indptr))
+    entries = np.flatnonzero(indices != column)
+    by_row = entries[np.lexsort((column[entries], indices[entries]))]
+    counts = np.bincount(indices[entries], minlength=size)
+    row_indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return _Factor(order, place, indptr, indices, row_indptr, column[by_row].astype(np.int64), by_row)
+
+
+class DenseNormal:
+    """Draws by a dense factor.
+
+    Parameters
+    ----------
+    size : int
+        K.
+    indptr : (N + 1,) array
+        Of the rows of J. The last ones, which have all K entries each, go through one product of matrices.
+    """
+
+    def __init__(self, size: int, indptr: np.ndarray):
+        self.size = size
+        self._matrix = np.empty((size, size))
+        self._linear = np.empty(size)
+        short = np.flatnonzero(np.diff(indptr) != size)
+        self._first_full = int(short[-1]) + 1 if len(short) else 0
+
+    def draw(
+        self, rng: np.random.Generator, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray,
+        w: np.ndarray, u: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """One draw (K,) of N(Q^-1 h, Q^-1).
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        indptr, indices, data : (N + 1,), (E,), (E,) arrays
+            Rows of J.
+        w, u : (N,) arrays
+            Diagonal of W, and what J' is multiplied with.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            Where Q is not positive definite.
+        """
+        first = self._first_full
+        _dense_sums(indptr[: first + 1], indices, data, w[:first], u, self._matrix, self._linear)
+        if first < len(w):
+            full = data[indptr[first] :].reshape(-1, self.size)
+            self._matrix += (full * w[first:, None]).T @ full
+            self._linear += full.T @ u[first:]
+        factor = np.linalg.cholesky(self._matrix)
+        half = solve_triangular(factor, self._linear, lower=True, check_finite=False)
+        half += rng.standard_normal(self.size)
+        drawn: np.ndarray = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
+        return drawn
+
+
+@njit(cache=True, nogil=True)
+def _dense_sums(indptr, indices, data, w, u, matrix, linear):
+    matrix[:] = 0.0
+    linear[:] = 0.0
+    for n in range(len(w)):
+        for a in range(indptr[n], indptr[n + 1]):
+            i, x = indices[a], w[n] * data[a]
+            linear[i] += data[a] * u[n]
+            for b in range(indptr[n], a + 1):
+                matrix[i, indices[b]] += x * data[b]
+
+
+class SparseNormal:
+    """Draws by a sparse factor; arguments of ``draw`` as those of :class:`DenseNormal`."""
+
+    def __init__(self, factor: _Factor, indptr: np.ndarray, indices: np.ndarray):
+        self.size = len(factor.order)
+        self._factor = factor
+        self._pairs = _pair_places(indptr, indices, factor.place, factor.indptr, factor.indices)
+        self._matrix = np.empty(len(factor.indices))
+        self._linear = np.empty(self.size)
+
+    def draw(
+        self, rng: np.random.Generator, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray,
+        w: np.ndarray, u: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """One draw (K,)."""
+        f = self._factor
+        _sparse_sums(indptr, indices, data, w, u, self._pairs, f.place, self._matrix, self._linear)
+        if not _factorise(f.indptr, f.indices, f.row_indptr, f.row_columns, f.row_entries, self._matrix):
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        _solve_and_draw(f.indptr, f.indices, self._matrix, rng.standard_normal(self.size), self._linear)
+        return self._linear[f.place]
+
+
+@njit(cache=True, nogil=True)
+def _pair_places(indptr, indices, place, factor_indptr, factor_indices):
+    """Where the product of every pair of entries of a row goes among the entries of the factor."""
+    total = 0
+    for n in range(len(indptr) - 1):
+        m = indptr[n + 1] - indptr[n]
+        total += m * (m + 1) // 2
+    found = np.empty(total, dtype=np.int32)
+    t = 0
+    for n in range(len(indptr) - 1):
+        for a in range(indptr[n], indptr[n + 1]):
+            for b in range(indptr[n], a + 1):
+                i, j = place[indices[a]], place[indices[b]]
+                if i < j:
+                    i, j = j, i
+                column = factor_indices[factor_indptr[j] : factor_indptr[j + 1]]
+                found[t] = factor_indptr[j] + np.searchsorted(column, i)
+                t += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _sparse_sums(indptr, indices, data, w, u, pairs, place, matrix, linear):
+    matrix[:] = 0.0
+    linear[:] = 0.0
+    t = 0
+    for n in range(len(w)):
+        for a in range(indptr[n], indptr[n + 1]):
+            x = w[n] * data[a]
+            linear[place[indices[a]]] += data[a] * u[n]
+            for b in range(indptr[n], a + 1):
+                matrix[pairs[t]] += x * data[b]
+                t += 1
+
+
+@njit(cache=True, nogil=True)
+def _factorise(indptr, indices, row_indptr, row_columns, row_entries, matrix):
+    """The factor in place of the matrix, column by column; false where a pivot is not positive."""
+    size = len(indptr) - 1
+    work = np.zeros(size)
+    for j in range(size):
+        start, stop = indptr[j], indptr[j + 1]
+        for e in range(start, stop):
+            work[indices[e]] = matrix[e]
+        for r in range(row_indptr[j], row_indptr[j + 1]):
+            first = row_entries[r]
+            x = matrix[first]
+            for e in range(first, indptr[row_columns[r] + 1]):
+                work[indices[e]] -= x * matrix[e]
+        pivot = work[j]
+        if not pivot > 0.0:
+            return False
+        root = np.sqrt(pivot)
+        for e in range(start, stop):
+            matrix[e] = work[indices[e]] / root
+            work[indices[e]] = 0.0
+        matrix[start] = root
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _solve_and_draw(indptr, indices, factor, noise, x):
+    """``x <- L'^-1 (L^-1 x + noise)``, in place."""
+    size = len(x)
+    for j in range(size):
+        x[j] /= factor[indptr[j]]
+        for e in range(indptr[j] + 1, indptr[j + 1]):
+            x[indices[e]] -= factor[e] * x[j]
+    for j in range(size - 1, -1, -1):
+        total = x[j] + noise[j]
+        for e in range(indptr[j] + 1, indptr[j + 1]):
+            total -= factor[e] * x[indices[e]]
+        x[j] = total / factor[indptr[j]]

@@ -16,7 +16,6 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Constant
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import truncated_graph_inputs
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
@@ -135,8 +134,8 @@ class _Walk:
             if isinstance(op, kinds):
                 return rule(self, node, variable)
         if isinstance(op, OpFromGraph):
-            inner = dict(zip(op.fgraph.inputs, node.inputs, strict=True))
-            return self(clone_replace(op.fgraph.outputs, inner)[node.outputs.index(variable)])
+            inside = op.fgraph.bind(dict(zip(op.fgraph.inputs, node.inputs, strict=True)))
+            return self(inside[node.outputs.index(variable)])
         raise self.refusal(node)
 
     # ------------------------------------------------------------ rules
@@ -272,8 +271,10 @@ def _unfolded_log(inside: Any, walk: _Walk) -> Any:
     Means of counts are written like this: ``exposure * exp(f)``.
     """
     node = inside.owner
-    if node is None or not reads(inside, walk.directions):
+    if not reads(inside, walk.directions):
         return pt.log(inside)
+    if node is None:
+        return None
     if isinstance(node.op, DimShuffle):
         below = _unfolded_log(node.inputs[0], walk)
         return None if below is None else node.op(below)

@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 
 from zoo.inference.compiled import njit
 
-__all__ = ["MOST", "DenseNormal", "SparseNormal", "block_normal"]
+__all__ = ["MOST", "DenseNormal", "SparseNormal", "block_normal", "subtract_products"]
 
 MOST = 6000
 """Entries of a block, above which a dense matrix of booleans is too large to order by."""
@@ -255,3 +255,13 @@ def _solve_and_draw(indptr, indices, factor, noise, x):
         for e in range(indptr[j] + 1, indptr[j + 1]):
             total -= factor[e] * x[indices[e]]
         x[j] = total / factor[indptr[j]]
+
+
+@njit(cache=True, nogil=True)
+def subtract_products(indptr, indices, data, x, out):
+    """``out -= J x``, in place."""
+    for n in range(len(out)):
+        total = 0.0
+        for e in range(indptr[n], indptr[n + 1]):
+            total += data[e] * x[indices[e]]
+        out[n] -= total

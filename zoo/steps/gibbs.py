@@ -6,6 +6,7 @@ anew each time and never kept, so that other steps of the same ``pm.sample`` see
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from scipy import sparse
 
 from zoo.steps.affine import reads
 from zoo.steps.augmentations import DRAWS
-from zoo.steps.block_normal import block_normal
+from zoo.steps.block_normal import block_normal, subtract_products
 from zoo.steps.plan import Plan, make_plan
 from zoo.steps.point import PointFunction
 from zoo.steps.rows import Rows, find_rows, refresh_rows
@@ -168,12 +169,14 @@ class AugmentedGibbs(BlockedStep):
             self._kinds, self._spans, self._row_shapes, self._places, strict=True
         ):
             rows = slice(first, last)
-            e[rows] = np.broadcast_to(values[at.start], shape).ravel()
-            known = [np.broadcast_to(np.asarray(x, dtype=np.float64), shape).ravel() for x in values[at][1:]]
+            e[rows] = _spread(values[at.start], shape)
+            known = [_spread(x, shape) for x in values[at][1:]]
             DRAWS[kind](self.rng, e[rows], w[rows], v[rows], *known)
         block = np.concatenate([np.ravel(point[name]) for name in self._names])
-        offset = e - _product(self._indptr, self._indices, data, block)
-        return w, v - w * offset
+        # The predictor less what the block adds to it is its offset.
+        subtract_products(self._indptr, self._indices, data, block, e)
+        v -= w * e
+        return w, v
 
     def _point_of(self, block: np.ndarray) -> Point:
         pieces = (block[a:b] for a, b in zip(self._starts[:-1], self._starts[1:], strict=True))
@@ -266,7 +269,7 @@ class AugmentedGibbs(BlockedStep):
         """Linear parts of some terms, stacked."""
         directions = self._point_of(direction)
         values = function(point, [directions[name] for name in self._names])
-        shaped = [np.broadcast_to(x, self._row_shapes[i]).ravel() for x, i in zip(values, terms, strict=True)]
+        shaped = [_spread(x, self._row_shapes[i]) for x, i in zip(values, terms, strict=True)]
         return np.concatenate(shaped)
 
     # ------------------------------------------------------------ checks
@@ -279,7 +282,8 @@ class AugmentedGibbs(BlockedStep):
         data = self._entries(start)
         e = [self._predictors(point) for point in (first, second)]
         b = [np.concatenate([np.ravel(p[name]) for name in self._names]) for p in (first, second)]
-        expected = _product(self._indptr, self._indices, data, b[1] - b[0])
+        expected = np.zeros(len(e[0]))
+        subtract_products(self._indptr, self._indices, data, b[0] - b[1], expected)
         worst = np.abs(e[1] - e[0] - expected)
         limit = _ROUNDING * (1.0 + np.abs(e[0]) + np.abs(e[1]) + np.abs(expected))
         if not np.all((worst <= limit) | ~np.isfinite(limit)):
@@ -290,10 +294,7 @@ class AugmentedGibbs(BlockedStep):
 
     def _predictors(self, point: Point) -> np.ndarray:
         values = self._state(point)
-        shaped = [
-            np.broadcast_to(values[at.start], s).ravel()
-            for at, s in zip(self._places, self._row_shapes, strict=True)
-        ]
+        shaped = [_spread(values[at.start], s) for at, s in zip(self._places, self._row_shapes, strict=True)]
         return np.concatenate(shaped)
 
     def _require_same_data(self, point: Point) -> None:
@@ -314,9 +315,14 @@ class AugmentedGibbs(BlockedStep):
         self._checked = True
 
 
-def _product(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, block: np.ndarray) -> np.ndarray:
-    found: np.ndarray = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(block))) @ block
-    return found
+def _spread(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Values broadcast to a shape, as contiguous floats in one dimension."""
+    found = np.asarray(x, dtype=np.float64)
+    if found.shape == shape:
+        return np.ascontiguousarray(found).ravel()
+    if found.size == 1:
+        return np.full(math.prod(shape), found.ravel()[0])
+    return np.broadcast_to(found, shape).ravel()
 
 
 def _shape_of(model: pm.Model, y: Any) -> tuple[int, ...]:

@@ -1,0 +1,114 @@
+"""Draws of the block against dense linear algebra, and rows against the map that they are read off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from zoo.steps.block_normal import DenseNormal, SparseNormal, block_normal, subtract_products
+from zoo.steps.rows import colour_columns, find_rows, refresh_rows
+
+
+class _Noise:
+    """Hands out one vector in place of a generator's draws."""
+
+    def __init__(self, noise):
+        self.noise = noise
+
+    def standard_normal(self, size):
+        return np.array(self.noise, dtype=np.float64)
+
+
+def _arrow(rng):
+    """A hierarchy: three means, and forty groups of three."""
+    group = rng.integers(0, 40, 300)
+    X = rng.normal(size=(300, 3))
+
+    def apply(b):
+        B = b[3:].reshape(40, 3)
+        return np.concatenate([(B[group] * X).sum(1), (B - b[:3]).ravel(), b[:3]])
+
+    return apply, 123
+
+
+def _chain(rng):
+    """A random walk that is observed here and there."""
+    return lambda b: np.concatenate([np.diff(b), b[::5]]), 60
+
+
+def _filled(rng):
+    """Every row has every column, beside a prior of each."""
+    X = rng.normal(size=(80, 30))
+    return lambda b: np.concatenate([b, X @ b]), 30
+
+
+@pytest.mark.parametrize(
+    ("build", "kind"), [(_arrow, SparseNormal), (_chain, SparseNormal), (_filled, DenseNormal)]
+)
+def test_mean_and_covariance(build, kind):
+    rng = np.random.default_rng(0)
+    apply, size = build(rng)
+    rows = find_rows(apply, size, fixed=True)
+    J = np.stack([apply(e) for e in np.eye(size)], axis=1)
+    np.testing.assert_array_equal(
+        sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=J.shape).toarray(), J
+    )
+    w, u = rng.gamma(1.0, size=len(J)), rng.normal(size=len(J))
+    normal = block_normal(rows.indptr, rows.indices, size)
+    assert type(normal) is kind
+
+    def draw(noise, linear):
+        return normal.draw(_Noise(noise), rows.indptr, rows.indices, rows.data, w, linear)
+
+    Q = J.T @ (w[:, None] * J)
+    np.testing.assert_allclose(draw(np.zeros(size), u), np.linalg.solve(Q, J.T @ u), rtol=1e-9, atol=1e-9)
+    root = np.stack([draw(e, np.zeros_like(u)) for e in np.eye(size)], axis=1)
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(Q), rtol=1e-9, atol=1e-9)
+    x, out = rng.normal(size=size), rng.normal(size=len(J))
+    expected = out - J @ x
+    subtract_products(rows.indptr, rows.indices, rows.data, x, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("build", [_arrow, _chain, _filled])
+def test_entries_come_from_few_calls(build):
+    apply, size = build(np.random.default_rng(1))
+    fixed, moving = (find_rows(apply, size, fixed) for fixed in (True, False))
+    calls = []
+
+    def counted(direction):
+        calls.append(1)
+        return apply(direction)
+
+    np.testing.assert_allclose(refresh_rows(moving, counted)[: len(fixed.data)].sum(), fixed.data.sum())
+    assert len(calls) == len(moving.calls) == {_arrow: 6, _chain: 2, _filled: 30}[build]
+
+
+def test_entries_that_are_zero_now_are_kept_where_they_may_move():
+    scale = [0.0]
+    rows = find_rows(lambda b: np.array([scale[0] * b[0], b[1]]), 2, fixed=False)
+    scale[0] = 3.0
+    np.testing.assert_array_equal(rows.indices, [0, 1])
+    np.testing.assert_array_equal(refresh_rows(rows, lambda b: np.array([scale[0] * b[0], b[1]])), [3.0, 1.0])
+
+
+def test_colours_share_no_row():
+    rng = np.random.default_rng(2)
+    matrix = sparse.random_array((50, 30), density=0.1, rng=rng, format="csr")
+    matrix.sort_indices()
+    colour = colour_columns(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), 30)
+    for row in matrix.toarray() != 0:
+        assert len(set(colour[row])) == row.sum()
+
+
+def test_what_is_not_positive_definite_is_refused():
+    for size in (3, 60):
+        indptr, indices = np.arange(size + 1), np.arange(size)
+        normal = block_normal(indptr, indices, size)
+        with pytest.raises(np.linalg.LinAlgError):
+            normal.draw(
+                np.random.default_rng(0), indptr, indices, np.ones(size), -np.ones(size), np.ones(size)
+            )
+    with pytest.raises(ValueError, match=r"has 6,001 entries, more than 6,000. Name fewer variables in vars"):
+        block_normal(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), 6001)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zoo.models.varying_component import VaryingComponent
     from zoo.registry import list_models
     from zoo.selection import Selection, select
-    from zoo.steps import augmented_step
+    from zoo.steps import augmented_step, sample
     from zoo.storage import load
     from zoo.warning_types import ConvergenceWarning
 
@@ -86,6 +86,7 @@ __all__ = [
     "load",
     "ops",
     "plots",
+    "sample",
     "select",
     "testing",
 ]
@@ -126,6 +127,7 @@ _HOMES = {
     "augmented_step": "zoo.steps.gibbs",
     "list_models": "zoo.registry",
     "load": "zoo.storage",
+    "sample": "zoo.steps.run",
     "select": "zoo.selection",
 }
 

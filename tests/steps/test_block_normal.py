@@ -82,7 +82,7 @@ def test_entries_come_from_few_calls(build):
         return apply(direction)
 
     np.testing.assert_allclose(refresh_rows(moving, counted)[: len(fixed.data)].sum(), fixed.data.sum())
-    assert len(calls) == len(moving.calls) == {_arrow: 6, _chain: 2, _filled: 30}[build]
+    assert len(calls) == len(moving.calls) == {_arrow: 4, _chain: 2, _filled: 30}[build]
 
 
 def test_entries_that_are_zero_now_are_kept_where_they_may_move():

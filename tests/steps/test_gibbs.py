@@ -17,7 +17,9 @@ from zoo.diagnostics import sequential_test
 from zoo.steps import augmentations, gibbs
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Data in y contains missing values", "ignore:There were|The rhat|The effective|We recommend"
+    "ignore:Data in y contains missing values",
+    "ignore:PyTensor could not link",  # of PyMC's initial points of LKJCholeskyCov
+    "ignore:pytensor.tensor.linalg.trace",  # of pm.MatrixNormal
 )
 QUIET = dict(progressbar=False, quiet=True, compute_convergence_checks=False, cores=1)
 
@@ -85,7 +87,7 @@ def test_scales_that_are_no_numbers_are_refused_in_words():
     with models.eight_schools_not_centred() as model:
         step = zoo.augmented_step()
         point = {**model.initial_point(0), "tau_log__": np.array(np.nan)}
-        with pytest.raises(ValueError, match=r"block \(mu, z\) is not positive definite at this point"):
+        with pytest.raises(ValueError, match=r"draw of the block \(mu, z\) is not finite"):
             step.step(point)
 
 
@@ -94,7 +96,8 @@ def test_step_says_what_it_holds_and_travels():
     with models.eight_schools():
         step = zoo.augmented_step()
     assert repr(step) == "AugmentedGibbs of mu, theta"
-    step.table().loc[0, "sampler"] = "spoilt"
+    spoilt = step.table()
+    spoilt.loc[0, "sampler"] = "spoilt"
     assert step.table()["sampler"].tolist() == ["augmented Gibbs", "NUTS", "augmented Gibbs"]
     again = pickle.loads(pickle.dumps(step.table()))
     assert again.equals(step.table())
@@ -242,19 +245,26 @@ def _quantities(posterior: xr.Dataset):
 def test_agrees_with_nuts(name):
     # Null: equal means. The largest of some dozens of z scores is above 5 with a probability below 1e-4.
     model = models.MODELS[name]()
-    with model:
-        ours = pm.sample(
-            draws=1500,
-            tune=500,
-            chains=2,
-            step=zoo.augmented_step(),
-            random_seed=1,
-            target_accept=0.95,
-            **QUIET,
-        )
-        nuts = pm.sample(
-            draws=1500, tune=1000, chains=2, random_seed=2, nuts_sampler="nutpie", target_accept=0.95, **QUIET
-        )
+    ours = zoo.sample(
+        model,
+        draws=1500,
+        tune=500,
+        chains=2,
+        method="gibbs",
+        random_seed=1,
+        progress=False,
+        target_accept=0.95,
+    )
+    nuts = zoo.sample(
+        model,
+        draws=1500,
+        tune=1000,
+        chains=2,
+        method="nuts",
+        random_seed=2,
+        progress=False,
+        target_accept=0.95,
+    )
     names = [rv.name for rv in model.free_RVs if rv.name in nuts["posterior"]]
     z, where = largest_z(*(_quantities(t["posterior"].to_dataset()[names]) for t in (ours, nuts)))
     assert z < 5, f"{where} differs by {z:.1f} Monte-Carlo errors"

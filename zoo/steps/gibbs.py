@@ -133,6 +133,11 @@ class AugmentedGibbs(BlockedStep):
     def __repr__(self) -> str:
         return f"AugmentedGibbs of {', '.join(self._names)}"
 
+    @property
+    def advice(self) -> str:
+        """Why NUTS on the whole model is expected to draw better; empty where nothing is known against the step."""
+        return ""
+
     # ------------------------------------------------------------ the step
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:

@@ -94,7 +94,7 @@ def negative_binomial() -> pm.Model:
     return model
 
 
-def median_regression() -> pm.Model:
+def quantile_regression() -> pm.Model:
     rng = np.random.default_rng(6)
     N, D = 2_000, 10
     X = rng.normal(size=(N, D))
@@ -105,13 +105,54 @@ def median_regression() -> pm.Model:
     return model
 
 
+def collinear() -> pm.Model:
+    rng = np.random.default_rng(7)
+    N, D = 2_000, 30
+    X = rng.normal(size=(N, 1)) + 0.1 * rng.normal(size=(N, D))
+    y = rng.random(N) < 1.0 / (1.0 + np.exp(-X @ rng.normal(0.0, 0.3, D)))
+    with pm.Model() as model:
+        tau, a = pm.HalfNormal("tau", 1.0), pm.Normal("a", 0.0, 2.0)
+        b = pm.Normal("b", 0.0, tau, shape=D)
+        pm.Bernoulli("y", logit_p=a + X @ b, observed=y.astype(int))
+    return model
+
+
+def polynomial() -> pm.Model:
+    rng = np.random.default_rng(8)
+    N, D = 1_000, 8
+    x = rng.uniform(0.0, 1.0, N)
+    X = np.stack([x ** (i + 1) for i in range(D)], axis=1)
+    y = np.sin(6.0 * x) + 0.3 * rng.standard_t(3, N)
+    with pm.Model() as model:
+        sigma, a = pm.HalfNormal("sigma", 1.0), pm.Normal("a", 0.0, 5.0)
+        b = pm.Normal("b", 0.0, 20.0, shape=D)
+        pm.StudentT("y", nu=4.0, mu=a + X @ b, sigma=sigma, observed=y)
+    return model
+
+
+def crossed() -> pm.Model:
+    rng = np.random.default_rng(9)
+    P, Q, N = 300, 100, 10_000
+    p, q = rng.integers(0, P, N), rng.integers(0, Q, N)
+    f = 0.5 + rng.normal(size=P)[p] + rng.normal(size=Q)[q]
+    with pm.Model() as model:
+        a, sp, sq = pm.Normal("a", 0.0, 2.0), pm.HalfNormal("sp", 1.0), pm.HalfNormal("sq", 1.0)
+        u, v = pm.Normal("u", 0.0, sp, shape=P), pm.Normal("v", 0.0, sq, shape=Q)
+        observed = (rng.random(N) < 1.0 / (1.0 + np.exp(-f))).astype(int)
+        pm.Bernoulli("y", logit_p=a + u[p] + v[q], observed=observed)
+    return model
+
+
 MODELS: dict[str, Callable[[], pm.Model]] = {
     "hierarchical logistic, 200 x 5, N = 20,000": hierarchical_logistic,
     "rare labels, 1 %, D = 9, N = 10,000": rare_labels,
     "radon with correlated slopes, non-centred, N = 919": radon,
     "Student-t, D = 20, N = 2,000": student_t,
     "negative binomial panel, 60 groups, N = 3,000": negative_binomial,
-    "quantile regression, D = 11, N = 2,000": median_regression,
+    "quantile regression, D = 11, N = 2,000": quantile_regression,
+    "logistic, 30 columns correlated by 0.99, N = 2,000": collinear,
+    "Student-t, polynomial of degree 8, N = 1,000": polynomial,
+    "crossed effects, 300 x 100, N = 10,000": crossed,
 }
 
 

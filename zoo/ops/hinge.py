@@ -1,7 +1,8 @@
-r"""Hinge pseudo-likelihood and its augmentation (li2014 eqs 3, 7 and 10), as PyTensor graphs.
+r"""Hinge pseudo-likelihood and its augmentation (li2014 eqs 3, 7 and 10), as named PyTensor operations.
 
-Composed of PyTensor's own operations on purpose: its compiler fuses value, gradient and sum into one pass over the
-rows, so that an operation of our own would be no faster (``benchmarks/ops.py``), and every backend has them.
+A named operation is one that a printed graph shows and that a rewrite can find. The compiler puts the
+operations of its body in its place before anything else, so that it still fuses value, gradient and sum
+into one pass over the rows (``benchmarks/ops.py``), and every backend has it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,29 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 
-__all__ = ["augmented_hinge_logp", "hinge_logp"]
+from zoo.ops.elementwise import ElementwiseOp
+
+__all__ = ["AugmentedHingeLogp", "HingeLogp", "augmented_hinge_logp", "hinge_logp"]
+
+
+class HingeLogp(ElementwiseOp):
+    r""":math:`-2C \max(0, m - y f)` of f, y, C and margin m, elementwise (li2014 eq 3).
+
+    At the kink the gradient is the subgradient 0.
+    """
+
+    def build_inner_graph(self, f: Any, y: Any, C: Any, margin: Any) -> list[Any]:
+        """The formula."""
+        return [-2.0 * C * pt.maximum(0.0, margin - y * f)]
+
+
+class AugmentedHingeLogp(ElementwiseOp):
+    r"""Log of the joint density of y and :math:`\lambda` of f, y, :math:`\lambda`, C and margin (li2014 eq 7)."""
+
+    def build_inner_graph(self, f: Any, y: Any, lam: Any, C: Any, margin: Any) -> list[Any]:
+        """The formula, as a square: nothing cancels in it."""
+        root = pt.sqrt(lam)
+        return [-0.5 * pt.log(2.0 * np.pi * lam) - 0.5 * (root + C * (margin - y * f) / root) ** 2]
 
 
 def hinge_logp(f: Any, y: Any, C: Any = 1.0, margin: Any = 1.0) -> Any:
@@ -30,7 +53,7 @@ def hinge_logp(f: Any, y: Any, C: Any = 1.0, margin: Any = 1.0) -> Any:
     -----
     At the kink, :math:`y f = m`, the gradient is the subgradient 0.
     """
-    return -2.0 * C * pt.maximum(0.0, margin - y * f)
+    return HingeLogp()(f, y, C, margin)
 
 
 def augmented_hinge_logp(f: Any, y: Any, lam: Any, C: Any = 1.0, margin: Any = 1.0) -> Any:
@@ -42,5 +65,16 @@ def augmented_hinge_logp(f: Any, y: Any, lam: Any, C: Any = 1.0, margin: Any = 1
 
     Its integral over :math:`\lambda > 0` is :math:`\exp(-2C \max(0, m - y f))` (Polson and Scott 2011), and it
     is quadratic in f.
+
+    Parameters
+    ----------
+    f : tensor_like
+        Function values.
+    y : tensor_like
+        Labels -1 or +1.
+    lam : tensor_like
+        Auxiliary variables, above 0.
+    C, margin : tensor_like
+        Weight and margin of the loss, above 0.
     """
-    return -0.5 * pt.log(2.0 * np.pi * lam) - 0.5 * (pt.sqrt(lam) + C * (margin - y * f) / pt.sqrt(lam)) ** 2
+    return AugmentedHingeLogp()(f, y, lam, C, margin)

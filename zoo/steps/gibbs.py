@@ -17,6 +17,7 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.util import get_random_generator
 from scipy import sparse
 
+from zoo.steps.advice import Outlook, information_share, informed_share, scaled_condition
 from zoo.steps.affine import reads
 from zoo.steps.augmentations import DRAWS
 from zoo.steps.block_normal import block_normal, subtract_products
@@ -116,7 +117,8 @@ class AugmentedGibbs(BlockedStep):
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self._table = plan.table()
-        start = model.initial_point(0)
+        start = self._start = model.initial_point(0)
+        self._outlook: Outlook | None = None
         self._names = [str(v.name) for v in self.vars]
         self._shapes = [np.shape(start[name]) for name in self._names]
         self._starts = np.concatenate([[0], np.cumsum([int(np.prod(s)) for s in self._shapes])])
@@ -133,10 +135,40 @@ class AugmentedGibbs(BlockedStep):
     def __repr__(self) -> str:
         return f"AugmentedGibbs of {', '.join(self._names)}"
 
-    @property
-    def advice(self) -> str:
-        """Why NUTS on the whole model is expected to draw better; empty where nothing is known against the step."""
-        return ""
+    def outlook(self, sweeps: int = 30) -> Outlook:
+        """What is expected of this step against NUTS, after some sweeps from the initial point; looked at once.
+
+        ``step.outlook().words()`` says why NUTS is expected to draw better, and is empty where it is not.
+        """
+        if self._outlook is None:
+            own, self.rng = self.rng, np.random.default_rng(0)
+            try:
+                self._outlook = self._look(sweeps)
+            finally:
+                self.rng = own
+        return self._outlook
+
+    def _look(self, sweeps: int) -> Outlook:
+        point = self._start
+        for _ in range(sweeps):
+            point, _ = self.step(point)
+        data = self._entries(point)
+        w, _ = self._weights(point, data)
+        J = sparse.csr_array((data, self._indices, self._indptr), shape=(len(w), int(self._starts[-1])))
+        values, own, augmented, moves = self._state(point), 0.0, 0.0, False
+        for i, (kind, at, shape) in enumerate(zip(self._kinds, self._places, self._row_shapes, strict=True)):
+            if i >= len(self._names):  # the first terms are priors of the block
+                known = [_spread(x, shape) for x in values[at]]
+                first, second = information_share(kind, known[0], known[1:])
+                own, augmented = own + first, augmented + second
+                moves = moves or i in self._moving_terms
+        precision = (J.T @ sparse.diags_array(w) @ J).toarray()
+        first = int(self._row_starts[len(self._names)])
+        prior = (J[:first].T @ sparse.diags_array(w[:first]) @ J[:first]).toarray()
+        learned = np.repeat(self._learned, np.diff(self._starts))
+        return Outlook(
+            scaled_condition(precision), own / augmented, informed_share(precision, prior, learned), moves
+        )
 
     # ------------------------------------------------------------ the step
 
@@ -217,6 +249,9 @@ class AugmentedGibbs(BlockedStep):
         self._row_starts = np.concatenate([[0], np.cumsum([int(np.prod(s)) for s in self._row_shapes])])
         self._spans = list(zip(self._row_starts[:-1], self._row_starts[1:], strict=True))
         others = [rv for rv in model.free_RVs if rv not in plan.block]
+        self._learned = [
+            bool(reads([*t.parameters, *t.scales], others)) for t in plan.terms[: len(plan.block)]
+        ]
         linear = [t.finished(part) for t, part in zip(plan.terms, plan.linear, strict=True)]
         moves = np.array([bool(reads([part], others)) for part in linear])
         size = int(self._starts[-1])

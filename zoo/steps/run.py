@@ -56,7 +56,7 @@ def sample(
     random_seed : int, optional
     progress : bool
     method : {"auto", "gibbs", "nuts"}
-        ``"auto"`` takes Gibbs where :attr:`zoo.steps.AugmentedGibbs.advice` has nothing against it.
+        ``"auto"`` takes Gibbs where :meth:`zoo.steps.AugmentedGibbs.outlook` has nothing against it.
     vars : sequence of variables or names, optional
         What the block shall hold, as in :func:`zoo.augmented_step`.
     target_accept : float
@@ -113,7 +113,8 @@ def _choose(model: pm.Model, method: str, vars: Any) -> tuple[AugmentedGibbs | N
         return None, str(error)
     if method == "gibbs":
         return step, "method='gibbs'"
-    return (None, step.advice) if step.advice else (step, "nothing speaks against the Gibbs step")
+    against = step.outlook().words()
+    return (None, against) if against else (step, "the Gibbs step is expected to draw more in the same time")
 
 
 def conditional_nuts(model: pm.Model, step: AugmentedGibbs, target_accept: float) -> list[Any]:

@@ -24,9 +24,11 @@ PAGES = (
     "distributions.md",
     "kernel-machines.md",
     "varying-coefficients.md",
+    "ops.md",
+    "augmented-step.md",
 )
 # Their models are compiled for minutes.
-COMPILED = {"own-factory.md", "own-likelihood.md", "distributions.md"}
+COMPILED = {"own-factory.md", "own-likelihood.md", "distributions.md", "ops.md", "augmented-step.md"}
 PACKAGE = ROOT / "zoo"
 
 
@@ -246,7 +248,7 @@ _LAYERS = (
     ("registry",),
     ("testing", "testing_likelihood_case", "testing_likelihoods", "testing_weights"),
     ("diagnostics",),
-    ("plots", "selection"),
+    ("plots", "selection", "steps"),
     ("report", "demo"),
     ("experiments",),
     ("cli",),

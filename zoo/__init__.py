@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zoo.models.varying_component import VaryingComponent
     from zoo.registry import list_models
     from zoo.selection import Selection, select
-    from zoo.steps import augmented_step, sample
+    from zoo.steps import augmented_step, draw_marginalised, marginalise, sample
     from zoo.storage import load
     from zoo.warning_types import ConvergenceWarning
 
@@ -80,10 +80,12 @@ __all__ = [
     "datasets",
     "diagnostics",
     "distributions",
+    "draw_marginalised",
     "kernels",
     "likelihoods",
     "list_models",
     "load",
+    "marginalise",
     "ops",
     "plots",
     "sample",
@@ -125,8 +127,10 @@ _HOMES = {
     "ZeroInflatedNegativeBinomial": "zoo.likelihoods.zero_inflated_negative_binomial",
     "ZeroInflatedPoisson": "zoo.likelihoods.zero_inflated_poisson",
     "augmented_step": "zoo.steps.gibbs",
+    "draw_marginalised": "zoo.steps.marginal",
     "list_models": "zoo.registry",
     "load": "zoo.storage",
+    "marginalise": "zoo.steps.marginal",
     "sample": "zoo.steps.run",
     "select": "zoo.selection",
 }

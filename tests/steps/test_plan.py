@@ -61,6 +61,29 @@ def test_table_says_why():
     assert list(why.index) == [v.name for v in model.free_RVs]
 
 
+def test_direct_parameters_are_seen():
+    # Without an operation between a variable and what it enters.
+    with pm.Model() as model:
+        a, s, t, u = (pm.Normal(name) for name in "astu")
+        pm.HalfNormal("w", t)
+        pm.Normal("v", 0.0, u)
+        pm.Normal("y", a, s, observed=np.zeros(3))
+        pm.Poisson("counts", pm.Normal("c"), observed=[1])
+        pm.Potential("p", 2.0 * pm.Normal("d"))
+    table = make_plan(model).table().set_index("variable")
+    assert table.index[table["sampler"] == "augmented Gibbs"].tolist() == ["a", "v"]
+    assert "a parameter of 'y'" in table.loc["s", "why"]
+    assert "the law of 'w'" in table.loc["t", "why"]
+    assert "the scale of 'v'" in table.loc["u", "why"]
+    assert "'counts' (Poisson)" in table.loc["c", "why"]
+    assert "potential 'p'" in table.loc["d", "why"]
+    with pm.Model() as same:
+        b = pm.Normal("b")
+        pm.Normal("y", b, b, observed=np.zeros(3))
+    with pytest.raises(ValueError, match="'b': it enters a parameter of 'y'"):
+        make_plan(same)
+
+
 def test_bilinear_predictor_is_refused_as_a_whole_and_taken_by_one_side():
     model = models.item_response(slopes=True)
     with pytest.raises(ValueError, match=r"no Gaussian block.*not affine in it: see Mul of"):

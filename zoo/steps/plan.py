@@ -181,8 +181,7 @@ class _Search:
 
     def _read(self, graphs: Sequence[Any]) -> frozenset[Any]:
         """Which variables of the block graphs read, not by way of other random variables."""
-        every = [rv for rv in self.model.basic_RVs if rv not in graphs]
-        return reads(list(graphs), every) & frozenset(self.block)
+        return reads(list(graphs), self.model.basic_RVs) & frozenset(self.block)
 
     def _blame(self, roots: Iterable[Any], reason: str) -> None:
         for rv in sorted(roots, key=self.block.index):

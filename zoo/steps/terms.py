@@ -8,7 +8,7 @@ with w = 1/s^2 and v = 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,6 +66,18 @@ class Term(NamedTuple):
 _NORMAL = (rb.NormalRV, rb.MvNormalRV, pm.MatrixNormal.rv_type, MatrixNormalRV)
 
 
+# What they are told of is a mean, and no probability that must be recognised.
+_BY_MEAN = (
+    *(rb.NormalRV, rb.StudentTRV, rb.LaplaceRV, pm.AsymmetricLaplace.rv_type),
+    *(HingePseudoLikelihoodRV, EpsilonInsensitivePseudoLikelihoodRV),
+)
+
+
+def _as_float64(graphs: Sequence[Any]) -> list[Any]:
+    """Numbers such as 5.0 are single precision in PyTensor's graphs, and the square of their inverse is not exact."""
+    return [x if x.type.dtype == "float64" else pt.cast(x, "float64") for x in graphs]
+
+
 def is_normal(rv: Any) -> bool:
     """Whether a free variable has a normal law of its own."""
     return rv.owner is not None and type(rv.owner.op) in _NORMAL
@@ -73,8 +85,8 @@ def is_normal(rv: Any) -> bool:
 
 def prior_term(rv: Any) -> Term:
     """The prior of a variable of the block."""
-    _, _, mean, *scales = rv.owner.inputs
-    op = rv.owner.op
+    _, _, mean, *given = rv.owner.inputs
+    op, scales = rv.owner.op, _as_float64(given)
     if isinstance(op, rb.NormalRV):
         return Term(rv, "normal", "known", rv - mean, (1.0 / pt.sqr(scales[0]), pt.zeros(())))
     one = (pt.ones(()), pt.zeros(()))
@@ -118,6 +130,8 @@ def observed_term(rv: Any, y: Any, depends: Callable[[Any], bool]) -> Term | Non
     if rv.owner is None:
         return None
     op, inputs = rv.owner.op, rv.owner.inputs[2:]
+    if isinstance(op, _BY_MEAN):
+        inputs, y = _as_float64(inputs), _as_float64([y])[0]
     if isinstance(op, rb.NormalRV):
         mean, sd = inputs
         precision = 1.0 / pt.sqr(sd)
@@ -144,6 +158,7 @@ def observed_term(rv: Any, y: Any, depends: Callable[[Any], bool]) -> Term | Non
 
 def _counted(rv: Any, op: Any, inputs: list[Any], y: Any, depends: Callable[[Any], bool]) -> Term | None:
     """Labels and counts by their logits, with Polya-Gamma variables."""
+    y = _as_float64([y])[0]
     if isinstance(op, rb.BernoulliRV):
         [p] = inputs
         f = _logit(p)
@@ -153,12 +168,12 @@ def _counted(rv: Any, op: Any, inputs: list[Any], y: Any, depends: Callable[[Any
         if f is not None and depends(f):
             return Term(rv, "Bernoulli, probit", "probit", f, (2.0 * y - 1.0,), y)
     if isinstance(op, rb.BinomialRV):
-        n, p = inputs
+        (n,), p = _as_float64(inputs[:1]), inputs[1]
         f = _logit(p)
         if f is not None:
             return Term(rv, "binomial, logit", "polya_gamma", f, (n, y - 0.5 * n), y)
     if isinstance(op, rb.NegBinomialRV):
-        n, p = inputs
+        (n,), p = _as_float64(inputs[:1]), inputs[1]
         f = _logit(p)
         # p^n (1 - p)^y, where f is the logit of p: of "no more counts".
         if f is not None:

@@ -83,6 +83,23 @@ def test_changed_data_are_refused():
 
 
 @pytest.mark.usefixtures("uncompiled")
+def test_changed_groups_are_refused_where_rows_move():
+    with pm.Model() as model:
+        sd = pm.HalfNormal("sd")
+        group = pm.Data("group", np.array([0, 1, 1, 0]))
+        pm.Normal("y", (sd * pm.Normal("z", shape=2))[group], 1.0, observed=np.zeros(4))
+        step = zoo.augmented_step()
+        for values, allowed in ([0, 1, 1, 0], True), ([1, 1, 1, 0], False), ([0, 1], False):
+            pm.set_data({"group": np.array(values)})
+            step.setup_chain(np.random.default_rng(0), 1, 1)
+            if allowed:
+                step.step(model.initial_point(0))
+            else:
+                with pytest.raises(ValueError, match="data of the model have changed"):
+                    step.step(model.initial_point(0))
+
+
+@pytest.mark.usefixtures("uncompiled")
 def test_scales_that_are_no_numbers_are_refused_in_words():
     with models.eight_schools_not_centred() as model:
         step = zoo.augmented_step()

@@ -208,6 +208,10 @@ class _Walk:
         made = node.op.make_node(self(node.inputs[0]), *node.inputs[1:])
         return made.outputs[node.outputs.index(variable)]
 
+    def _checked(self, node: Any, variable: Any) -> Any:
+        """A check lets its first input through as it is."""
+        return self(node.inputs[0])
+
     def _write(self, node: Any, variable: Any) -> Any:
         """Entries of one array set to, or increased by, those of another."""
         self.require_fixed(node, node.inputs[2:])
@@ -237,11 +241,12 @@ class _Walk:
 
 
 _MOVES = (
-    *(DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, Alloc, ViewOp, CheckAndRaise),
+    *(DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, Alloc, ViewOp),
     *(ScalarFromTensor, TensorFromScalar, ExtractDiag),
 )
 _RULES: tuple[tuple[Any, Callable[..., Any]], ...] = (
     (_MOVES, _Walk._first_input),
+    (CheckAndRaise, _Walk._checked),
     ((IncSubtensor, AdvancedIncSubtensor), _Walk._write),
     ((Join, MakeVector), _Walk._join),
     (Split, _Walk._first_input),

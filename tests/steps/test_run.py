@@ -10,7 +10,7 @@ import pytest
 
 import zoo
 from tests.steps import models
-from zoo.steps.advice import Outlook, information_share, informed_share, scaled_condition
+from zoo.steps.advice import information_share, informed_share, scaled_condition
 from zoo.steps.run import conditional_nuts
 
 
@@ -42,8 +42,12 @@ def test_outlook_tells_a_badly_conditioned_block_from_a_good_one():
     assert 0.0 < centred.informed < 1.0
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_outlook_of_a_block_that_is_too_large():
-    assert "too many" in Outlook(scaled_condition(np.eye(2001)), 1.0, 1.0, False).words()
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=2001)
+        pm.StudentT("y", nu=4.0, mu=b, sigma=1.0, observed=np.zeros(2001))
+    assert "too many" in zoo.augmented_step(model).outlook(sweeps=1).words()
 
 
 def test_shares():

@@ -1,4 +1,6 @@
-r"""Epsilon-insensitive pseudo-likelihood and its augmentation (li2014 eqs 14 and 15), as named PyTensor operations."""
+r"""Epsilon-insensitive pseudo-likelihood and its augmentation (li2014 eqs 14 and 15), as named
+PyTensor operations.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ __all__ = [
 
 
 class EpsilonInsensitiveLogp(ElementwiseOp):
-    r""":math:`-2C \max(0, |y - f| - \epsilon)` of f, y, C and epsilon, elementwise (li2014 section 5).
+    r""":math:`-2C \max(0, |y - f| - \epsilon)` of f, y, C and epsilon, elementwise (li2014 section
+    5).
 
     At the kinks the gradient is the subgradient 0, also for :math:`\epsilon = 0`.
     """
@@ -29,7 +32,9 @@ class EpsilonInsensitiveLogp(ElementwiseOp):
 
 
 class AugmentedEpsilonInsensitiveLogp(ElementwiseOp):
-    r"""Log of the joint density of y and both auxiliary variables, of f, y, these, C and epsilon (li2014 eq 14)."""
+    r"""Log of the joint density of y and both auxiliary variables, of f, y, these, C and epsilon
+    (li2014 eq 14).
+    """
 
     def build_inner_graph(self, f: Any, y: Any, lam: Any, omega: Any, C: Any, epsilon: Any) -> list[Any]:
         """Two augmented hinges of margin minus epsilon."""
@@ -51,7 +56,8 @@ def epsilon_insensitive_logp(f: Any, y: Any, C: Any = 1.0, epsilon: Any = 0.001)
 
     Notes
     -----
-    At the kinks, :math:`|y - f| = \epsilon`, the gradient is the subgradient 0, also for :math:`\epsilon = 0`.
+    At the kinks, :math:`|y - f| = \epsilon`, the gradient is the subgradient 0, also for
+    :math:`\epsilon = 0`.
     """
     return EpsilonInsensitiveLogp()(f, y, C, epsilon)
 
@@ -61,9 +67,9 @@ def augmented_epsilon_insensitive_logp(
 ) -> Any:
     r"""Log of the joint density with both auxiliary variables.
 
-    Since :math:`\max(0, |u| - \epsilon) = \max(0, u - \epsilon) + \max(0, -u - \epsilon)`, it is the sum of two
-    augmented hinges, one above the tube (``lam``) and one below (``omega``). Both are written as hinges of
-    margin :math:`-\epsilon` in :math:`\mp(y - f)`.
+    Since :math:`\max(0, |u| - \epsilon) = \max(0, u - \epsilon) + \max(0, -u - \epsilon)`, it is
+    the sum of two augmented hinges, one above the tube (``lam``) and one below (``omega``). Both
+    are written as hinges of margin :math:`-\epsilon` in :math:`\mp(y - f)`.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-r"""Hinge pseudo-likelihood and its augmentation (li2014 eqs 3, 7 and 10), as named PyTensor operations.
+r"""Hinge pseudo-likelihood and its augmentation (li2014 eqs 3, 7 and 10), as named PyTensor
+operations.
 
-A named operation is one that a printed graph shows and that a rewrite can find. The compiler puts the
-operations of its body in its place before anything else, so that it still fuses value, gradient and sum
-into one pass over the rows (``benchmarks/ops.py``), and every backend has it.
+A named operation is one that a printed graph shows and that a rewrite can find. The compiler puts
+the operations of its body in its place before anything else, so that it still fuses value, gradient
+and sum into one pass over the rows (``benchmarks/ops.py``), and every backend has it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class HingeLogp(ElementwiseOp):
 
 
 class AugmentedHingeLogp(ElementwiseOp):
-    r"""Log of the joint density of y and :math:`\lambda` of f, y, :math:`\lambda`, C and margin (li2014 eq 7)."""
+    r"""Log of the joint density of y and :math:`\lambda` of f, y, :math:`\lambda`, C and margin
+    (li2014 eq 7).
+    """
 
     def build_inner_graph(self, f: Any, y: Any, lam: Any, C: Any, margin: Any) -> list[Any]:
         """The formula, as a square: nothing cancels in it."""
@@ -61,10 +64,11 @@ def augmented_hinge_logp(f: Any, y: Any, lam: Any, C: Any = 1.0, margin: Any = 1
 
     .. math::
 
-        \log p(y, \lambda \mid f) = -\tfrac12 \log(2 \pi \lambda) - \frac{(\lambda + C (m - y f))^2}{2 \lambda}
+        \log p(y, \lambda \mid f) = -\tfrac12 \log(2 \pi \lambda) - \frac{(\lambda + C (m - y
+        f))^2}{2 \lambda}
 
-    Its integral over :math:`\lambda > 0` is :math:`\exp(-2C \max(0, m - y f))` (Polson and Scott 2011), and it
-    is quadratic in f.
+    Its integral over :math:`\lambda > 0` is :math:`\exp(-2C \max(0, m - y f))` (Polson and Scott
+    2011), and it is quadratic in f.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-r"""Auxiliary variables of augmented likelihoods as PyTensor's ``RandomVariable`` operations, with compiled draws.
+r"""Auxiliary variables of augmented likelihoods as PyTensor's ``RandomVariable`` operations, with
+compiled draws.
 
-Each draws one number, or one pair, from parameters that are numbers; PyTensor broadcasts them. The draws are those
-of the Gibbs samplers: :func:`zoo.inference.polya_gamma.polya_gamma`, and the roots of Michael, Schucany & Haas (1976)
-without cancellation.
+Each draws one number, or one pair, from parameters that are numbers; PyTensor broadcasts them. The
+draws are those of the Gibbs samplers: :func:`zoo.inference.polya_gamma.polya_gamma`, and the roots
+of Michael, Schucany & Haas (1976) without cancellation.
 
 ::
 
@@ -44,7 +45,9 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_inverse_gaussian(rng, mu, lam):
-    r"""Mean ``mu`` (``inf`` is allowed) and shape ``lam``; see :mod:`zoo.distributions.inverse_gaussian`."""
+    r"""Mean ``mu`` (``inf`` is allowed) and shape ``lam``; see
+    :mod:`zoo.distributions.inverse_gaussian`.
+    """
     z = rng.standard_normal()
     z2 = max(z * z, _TINY)
     u = rng.random()
@@ -63,14 +66,18 @@ def draw_polya_gamma(rng, h, z):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_hinge_lambda(rng, f, y, C, margin):
-    r""":math:`1/\lambda` is inverse Gaussian with mean :math:`1 / (C |m - y f|)` and shape 1, li2014 eq (10)."""
+    r""":math:`1/\lambda` is inverse Gaussian with mean :math:`1 / (C |m - y f|)` and shape 1,
+    li2014 eq (10).
+    """
     slack = C * abs(margin - y * f)
     return 1.0 / draw_inverse_gaussian(rng, 1.0 / slack if slack > 0.0 else math.inf, 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_epsilon_lambda_omega(rng, f, y, C, epsilon):
-    r""":math:`(\lambda, \omega)`, li2014 eq (15): the variables of two hinges, above the tube and below."""
+    r""":math:`(\lambda, \omega)`, li2014 eq (15): the variables of two hinges, above the tube and
+    below.
+    """
     pair = np.empty(2)
     pair[0] = draw_hinge_lambda(rng, f - y, 1.0, C, -epsilon)
     pair[1] = draw_hinge_lambda(rng, y - f, 1.0, C, -epsilon)
@@ -130,7 +137,9 @@ class HingeLambdaRV(_CompiledRV):
 
 
 class EpsilonLambdaOmegaRV(_CompiledRV):
-    """Both auxiliary variables of the epsilon-insensitive loss given f, y, C and epsilon, as the last dimension."""
+    """Both auxiliary variables of the epsilon-insensitive loss given f, y, C and epsilon, as the
+    last dimension.
+    """
 
     name = "epsilon_lambda_omega"
     signature = "(),(),(),()->(p)"
@@ -165,7 +174,8 @@ def inverse_gaussian(mu: Any, lam: Any = 1.0, *, size: Any = None, rng: Any = No
 
 
 def polya_gamma(h: Any, z: Any, *, size: Any = None, rng: Any = None) -> Any:
-    """Draws of PG(h, z) (Polson, Scott & Windle 2013), which make a logistic likelihood normal in z.
+    """Draws of PG(h, z) (Polson, Scott & Windle 2013), which make a logistic likelihood normal in
+    z.
 
     Parameters
     ----------
@@ -195,7 +205,8 @@ def hinge_lambda(
 def epsilon_lambda_omega(
     f: Any, y: Any, C: Any = 1.0, epsilon: Any = 0.001, *, size: Any = None, rng: Any = None
 ) -> Any:
-    r"""Draws of both auxiliary variables of the epsilon-insensitive loss, as the last dimension (li2014 eq 15).
+    r"""Draws of both auxiliary variables of the epsilon-insensitive loss, as the last dimension
+    (li2014 eq 15).
 
     Parameters
     ----------

@@ -1,11 +1,14 @@
-r"""Whether a Gibbs step is expected to draw more than NUTS in the same time: two numbers, and what was measured.
+r"""Whether a Gibbs step is expected to draw more than NUTS in the same time.
 
-NUTS needs the more gradients for a draw the worse the block is conditioned: about the root of the condition number
-:math:`\kappa` of its precision, scaled to unit variances as NUTS scales it. A joint draw does not see that. What the
-Gibbs step pays is the augmentation: where it adds more information than the responses hold, chains crawl. With s the
-share of the information of the rows that the responses have themselves, and r the share of coefficients that the data
-know where their scale is learned (a scale and coefficients that know each other alone crawl together), the gain is
-about :math:`r s \sqrt{\kappa}`, up to a factor that ``benchmarks/augmented_step.py`` gives.
+NUTS needs the more gradients for a draw the worse the block is conditioned: about the root of the
+condition number :math:`\kappa` of its precision, scaled to unit variances as NUTS scales it. A joint
+draw does not see that. What the Gibbs step pays is the augmentation: where it adds more information
+than the responses hold, chains crawl. A scale and coefficients that know each other alone crawl
+together as well.
+
+Let s be the share of the information of the rows that the responses have themselves, and r the
+share of the coefficients of learned scale that the data know. Then the gain is about
+:math:`r s \sqrt{\kappa}`, up to a factor that ``benchmarks/augmented_step.py`` gives.
 """
 
 from __future__ import annotations
@@ -16,12 +19,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-__all__ = ["LEAST_GAIN", "Outlook", "information_share", "scaled_condition"]
+__all__ = [
+    "LARGEST",
+    "LEAST_GAIN",
+    "Outlook",
+    "information_share",
+    "informed_share",
+    "scaled_condition",
+]
 
 LEAST_GAIN = 10.0
 """Where the gain was above, the step won in the benchmark, and below it lost."""
 
-_LARGEST = 2000
+LARGEST = 2000
+"""Entries of a block whose condition number is looked at."""
 
 
 class Outlook(NamedTuple):
@@ -34,9 +45,11 @@ class Outlook(NamedTuple):
     share : float
         Information of the responses over that of responses and augmentation variables.
     informed : float
-        Of coefficients whose scale is learned, the share that the data know; 1 where no scale is learned.
+        Of coefficients whose scale is learned, the share that the data know; 1 where no scale is
+        learned.
     moves : bool
-        Whether observed rows depend on the block by way of other variables: the form without centring.
+        Whether observed rows depend on the block by way of other variables: the form without
+        centring.
     """
 
     condition: float
@@ -52,7 +65,7 @@ class Outlook(NamedTuple):
     def words(self) -> str:
         """Why NUTS is expected to draw better; empty where nothing is known against the step."""
         if np.isnan(self.condition):
-            return f"the block has more than {_LARGEST:,} entries, too many to look at how NUTS would do"
+            return f"the block has more than {LARGEST:,} entries, too many to look at how NUTS would do"
         numbers = (
             f"The condition number of the block is {self.condition:.3g}, and NUTS pays its root. The responses hold "
             f"{100.0 * self.share:.2g} % of the information that they have with the augmentation, and know "
@@ -69,17 +82,17 @@ class Outlook(NamedTuple):
 
 
 def scaled_condition(precision: np.ndarray) -> float:
-    """Condition number of a precision matrix (K, K), scaled to unit variances; NaN where K is too large."""
-    if len(precision) > _LARGEST:
-        return float("nan")
+    """Condition number of a precision matrix (K, K), scaled to unit variances."""
     scale = np.sqrt(np.diag(np.linalg.inv(precision)))
     values = np.linalg.eigvalsh(precision * np.outer(scale, scale))
     return float(values[-1] / max(values[0], np.finfo(float).tiny))
 
 
 def informed_share(precision: np.ndarray, prior: np.ndarray, learned: np.ndarray) -> float:
-    """Of the coefficients whose scale is ``learned`` (K,) bool, the share that the prior (K, K) does not determine."""
-    if not learned.any() or len(precision) > _LARGEST:
+    """Of the coefficients whose scale is ``learned`` (K,) bool, the share that the prior (K, K)
+    does not determine.
+    """
+    if not learned.any():
         return 1.0
     known = np.diag(np.linalg.solve(precision, prior))
     return float(np.clip(1.0 - known[learned].mean(), 0.0, 1.0))
@@ -88,7 +101,8 @@ def informed_share(precision: np.ndarray, prior: np.ndarray, learned: np.ndarray
 def information_share(kind: str, e: np.ndarray, parameters: Sequence[Any]) -> tuple[float, float]:
     """Information of the responses, and that with augmentation variables: sums over the rows.
 
-    Of Laplace, hinge and tube the second is infinite where a row is met exactly; a third is what chains show.
+    Of Laplace, hinge and tube the second is infinite where a row is met exactly; a third is what
+    chains show.
     """
     n = float(len(e))
     if kind == "polya_gamma":

@@ -96,8 +96,8 @@ def linear_part(graph: Any, directions: Mapping[Any, Any], free: Iterable[Any] =
     directions : mapping
         For each variable of b the variable d that stands for it.
     free : iterable of variables
-        The random variables of the model: a choice of entries (an index, a condition) may not depend on
-        them, since then L would not have zeros at fixed places.
+        The random variables of the model: a choice of entries (an index, a condition) may not
+        depend on them, since then L would not have zeros at fixed places.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 r"""Compiled draws of augmentation variables, for rows that have parameters of their own.
 
-Every function fills ``w`` and ``v`` (n,) with :math:`\log p(y, \text{auxiliary} \mid e) = -w e^2/2 + v e`
-up to a constant, given the predictor ``e`` (n,) and parameters (n,), each contiguous float64. The
-derivations stand beside the samplers of the factories, :mod:`zoo.inference.augmented_real_responses`,
+Every function fills ``w`` and ``v`` (n,) with :math:`\log p(y, \text{auxiliary} \mid e) = -w e^2/2
++ v e` up to a constant, given the predictor ``e`` (n,) and parameters (n,), each contiguous
+float64. The derivations stand beside the samplers of the factories,
+:mod:`zoo.inference.augmented_real_responses`,
 :mod:`zoo.inference.augmented_discrete_responses` and :mod:`zoo.inference.augmented_probit`.
 """
 
@@ -49,7 +50,9 @@ def _student_t(rng, e, w, v, y, degrees, scale):
 
 @njit(cache=True, nogil=True)
 def _laplace(rng, e, w, v, y, even, odd):
-    """Density ``exp(-even |y - e| - odd (y - e))``: the second term is linear in e (Kozumi & Kobayashi 2011)."""
+    """Density ``exp(-even |y - e| - odd (y - e))``: the second term is linear in e (Kozumi &
+    Kobayashi 2011).
+    """
     for n in range(len(e)):
         distance = even[n] * abs(y[n] - e[n])
         w[n] = 1.0 / distance if distance > 0.0 else np.inf

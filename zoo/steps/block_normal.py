@@ -1,8 +1,8 @@
 r"""Draws of a normal vector from rows: precision :math:`Q = J' W J`, linear term :math:`h = J' u`.
 
 Q is dense, or sparse with a Cholesky factor in an order of small fill (George & Liu 1981, *Computer
-Solution of Large Sparse Positive Definite Systems*): blocks by task, arrows and chains cost what they
-hold.
+Solution of Large Sparse Positive Definite Systems*): blocks by task, arrows and chains cost what
+they hold.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class DenseNormal:
     size : int
         K.
     indptr : (N + 1,) array
-        Of the rows of J. The last ones, which have all K entries each, go through one product of matrices.
+        Of the rows of J. The last ones, which have all K entries each, go through one product of
+        matrices.
     """
 
     def __init__(self, size: int, indptr: np.ndarray):

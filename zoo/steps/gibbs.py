@@ -1,7 +1,9 @@
-r"""Block Gibbs for any PyMC model: augmentation variables, then all coefficients in one Gaussian draw.
+r"""Block Gibbs for any PyMC model: augmentation variables, then all coefficients in one Gaussian
+draw.
 
 The step is one exact draw of the block given everything else. The augmentation variables are drawn
-anew each time and never kept, so that other steps of the same ``pm.sample`` see the likelihood itself.
+anew each time and never kept, so that other steps of the same ``pm.sample`` see the likelihood
+itself.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.util import get_random_generator
 from scipy import sparse
 
-from zoo.steps.advice import Outlook, information_share, informed_share, scaled_condition
+from zoo.steps.advice import LARGEST, Outlook, information_share, informed_share, scaled_condition
 from zoo.steps.affine import reads
 from zoo.steps.augmentations import DRAWS
 from zoo.steps.block_normal import block_normal, subtract_products
@@ -38,11 +40,12 @@ def augmented_step(
 ) -> AugmentedGibbs:
     """A Gibbs step for the regression coefficients of any PyMC model, found by reading its graph.
 
-    The block is made of free variables with normal, multivariate normal or matrix normal laws that enter
-    observed variables affinely: the operations between them are read one by one, and one that is not
-    affine keeps its variables out. What is observed needs an augmentation: normal, Student-t, Laplace
-    and asymmetric Laplace responses, Bernoulli (logit or probit), binomial and negative binomial counts
-    by their logits, and the hinge and epsilon-insensitive terms of :mod:`zoo.distributions`.
+    The block is made of free variables with normal, multivariate normal or matrix normal laws that
+    enter observed variables affinely: the operations between them are read one by one, and one that
+    is not affine keeps its variables out. What is observed needs an augmentation: normal,
+    Student-t, Laplace and asymmetric Laplace responses, Bernoulli (logit or probit), binomial and
+    negative binomial counts by their logits, and the hinge and epsilon-insensitive terms of
+    :mod:`zoo.distributions`.
 
     ::
 
@@ -56,8 +59,8 @@ def augmented_step(
     model : pm.Model, optional
         By default that on the context stack.
     vars : sequence of variables or names, optional
-        Exactly what the block shall hold. By default all that can be proved; the rest is left to NUTS, and
-        ``step.table()`` says why.
+        Exactly what the block shall hold. By default all that can be proved; the rest is left to
+        NUTS, and ``step.table()`` says why.
     rng : optional
         ``pm.sample`` seeds the step itself.
 
@@ -68,14 +71,15 @@ def augmented_step(
     Raises
     ------
     ValueError
-        Where no block is found, where one of ``vars`` cannot be proved to fit (the node or the variable is
-        named), and where free variables are discrete.
+        Where no block is found, where one of ``vars`` cannot be proved to fit (the node or the
+        variable is named), and where free variables are discrete.
 
     Notes
     -----
     Priors of the block are read off the graph at each sweep, so that scales and correlations may be
-    learned by NUTS. Missing responses of a normal law are free variables of the model, and belong to the
-    block. Data that change after the step was made (``pm.set_data``) are refused: make a new step.
+    learned by NUTS. Missing responses of a normal law are free variables of the model, and belong
+    to the block. Data that change after the step was made (``pm.set_data``) are refused: make a new
+    step.
     """
     model = pm.modelcontext(model)
     plan = make_plan(model, vars)
@@ -140,9 +144,11 @@ class AugmentedGibbs(BlockedStep):
         return f"AugmentedGibbs of {', '.join(self._names)}"
 
     def outlook(self, sweeps: int = 30) -> Outlook:
-        """What is expected of this step against NUTS, after some sweeps from the initial point; looked at once.
+        """What is expected of this step against NUTS, after some sweeps from the initial point;
+        looked at once.
 
-        ``step.outlook().words()`` says why NUTS is expected to draw better, and is empty where it is not.
+        ``step.outlook().words()`` says why NUTS is expected to draw better, and is empty where it
+        is not.
         """
         if self._outlook is None:
             own, self.rng = self.rng, np.random.default_rng(0)
@@ -166,6 +172,8 @@ class AugmentedGibbs(BlockedStep):
                 first, second = information_share(kind, known[0], known[1:])
                 own, augmented = own + first, augmented + second
                 moves = moves or i in self._moving_terms
+        if J.shape[1] > LARGEST:
+            return Outlook(math.nan, own / augmented, 1.0, moves)
         precision = (J.T @ sparse.diags_array(w) @ J).toarray()
         first = int(self._row_starts[len(self._names)])
         prior = (J[:first].T @ sparse.diags_array(w[:first]) @ J[:first]).toarray()
@@ -319,7 +327,9 @@ class AugmentedGibbs(BlockedStep):
     # ------------------------------------------------------------ checks
 
     def _consistent(self, start: Point) -> bool:
-        """Whether the predictors move as the rows say, between two points: what the graph proves, as numbers."""
+        """Whether the predictors move as the rows say, between two points: what the graph proves,
+        as numbers.
+        """
         rng = np.random.default_rng(0)
         size = int(self._starts[-1])
         first, second = rng.standard_normal((2, size))

@@ -4,7 +4,8 @@ With a block b and other variables :math:`\theta`,
 
 .. math:: \log p(y \mid \theta) = \log p(y \mid b, \theta) + \log p(b \mid \theta) - \log p(b \mid y, \theta)
 
-at any b, and b = 0 is taken. The last term is normal, with the precision :math:`Q = J' W J` of all rows.
+at any b, and b = 0 is taken. The last term is normal, with the precision :math:`Q = J' W J` of all
+rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _MOST = 1000
 def marginalise(model: pm.Model | None = None, vars: Sequence[Any] | None = None) -> pm.Model:
     """The same model without its Gaussian block, which is integrated out.
 
-    NUTS on what is left sees no funnel and few variables. :func:`draw_marginalised` draws the block afterwards.
+    NUTS on what is left sees no funnel and few variables. :func:`draw_marginalised` draws the block
+    afterwards.
 
     ::
 
@@ -50,14 +52,14 @@ def marginalise(model: pm.Model | None = None, vars: Sequence[Any] | None = None
     Returns
     -------
     pm.Model
-        Its potential ``block_integrated_out`` makes the joint density that of y and the variables left.
-        Deterministic variables that read the block are left out.
+        Its potential ``block_integrated_out`` makes the joint density that of y and the variables
+        left. Deterministic variables that read the block are left out.
 
     Raises
     ------
     ValueError
-        Where the block enters an observed variable that is not normal, where it has more than a thousand
-        entries, or as :func:`zoo.augmented_step` does.
+        Where the block enters an observed variable that is not normal, where it has more than a
+        thousand entries, or as :func:`zoo.augmented_step` does.
     """
     model = pm.modelcontext(model)
     plan = make_plan(model, vars)
@@ -132,7 +134,8 @@ def _shape(model: pm.Model, term: Any) -> tuple[int, ...]:
 def draw_marginalised(
     model: pm.Model, idata: xr.DataTree, vars: Sequence[Any] | None = None, *, random_seed: Any = None
 ) -> xr.DataTree:
-    """Draw the block that :func:`marginalise` has integrated out: one exact draw for each of the posterior.
+    """Draw the block that :func:`marginalise` has integrated out: one exact draw for each of the
+    posterior.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Which variables of a model a Gaussian block may hold, proved on the graph, and why the others stay out."""
+"""Which variables of a model a Gaussian block may hold, proved on the graph, and why the others
+stay out.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ def make_plan(model: pm.Model, vars: Sequence[Any] | None = None) -> Plan:
     Raises
     ------
     ValueError
-        Where no block is found, where one of ``vars`` cannot be proved, and where free variables are
-        discrete.
+        Where no block is found, where one of ``vars`` cannot be proved, and where free variables
+        are discrete.
     """
     _refuse_discrete(model)
     chosen = None if vars is None else _chosen(model, vars)

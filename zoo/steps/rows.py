@@ -1,4 +1,5 @@
-"""Rows of a linear map that is known as a function only: which entries it has, and their values by few calls.
+"""Rows of a linear map that is known as a function only: which entries it has, and their values by
+few calls.
 
 Columns that share no row are structurally independent and come from one call (Curtis, Powell & Reid
 1974, *IMA Journal of Applied Mathematics* 13).

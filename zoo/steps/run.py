@@ -40,10 +40,10 @@ def sample(
 ) -> xr.DataTree:
     """Draw from the posterior of any PyMC model.
 
-    Block Gibbs by :func:`zoo.augmented_step` takes the coefficients that it can prove to fit, beside NUTS for
-    the other variables. That NUTS evaluates only the terms that its own variables enter: where they are the
-    scales of a population, no row of the data is read for a gradient. Where the step is not expected to pay,
-    the whole model goes to nutpie's NUTS.
+    Block Gibbs by :func:`zoo.augmented_step` takes the coefficients that it can prove to fit,
+    beside NUTS for the other variables. That NUTS evaluates only the terms that its own variables
+    enter: where they are the scales of a population, no row of the data is read for a gradient.
+    Where the step is not expected to pay, the whole model goes to nutpie's NUTS.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ def sample(
     random_seed : int, optional
     progress : bool
     method : {"auto", "gibbs", "nuts"}
-        ``"auto"`` takes Gibbs where :meth:`zoo.steps.AugmentedGibbs.outlook` has nothing against it.
+        ``"auto"`` takes Gibbs where :meth:`zoo.steps.AugmentedGibbs.outlook` has nothing against
+        it.
     vars : sequence of variables or names, optional
         What the block shall hold, as in :func:`zoo.augmented_step`.
     target_accept : float
@@ -65,7 +66,8 @@ def sample(
     Returns
     -------
     xarray.DataTree
-        As ``pm.sample`` returns it. The attributes of ``sample_stats`` say by which ``method``, and why.
+        As ``pm.sample`` returns it. The attributes of ``sample_stats`` say by which ``method``, and
+        why.
 
     Raises
     ------
@@ -75,7 +77,8 @@ def sample(
     Warns
     -----
     ConvergenceWarning
-        Where R-hat, effective sample sizes or divergences say that the draws do not stand for the posterior.
+        Where R-hat, effective sample sizes or divergences say that the draws do not stand for the
+        posterior.
     """
     one_of(method, _METHODS, "method")
     for name, number in (("draws", draws), ("tune", tune), ("chains", chains)):
@@ -118,7 +121,8 @@ def _choose(model: pm.Model, method: str, vars: Any) -> tuple[AugmentedGibbs | N
 
 
 def conditional_nuts(model: pm.Model, step: AugmentedGibbs, target_accept: float) -> list[Any]:
-    """PyMC's NUTS for what ``step`` leaves, which evaluates the terms alone that these variables enter.
+    """PyMC's NUTS for what ``step`` leaves, which evaluates the terms alone that these variables
+    enter.
 
     Given the block the other terms are constants, so that the law is the same.
 

@@ -1,4 +1,5 @@
-r"""Observed variables and priors as terms that are Gaussian in a block, given augmentation variables.
+r"""Observed variables and priors as terms that are Gaussian in a block, given augmentation
+variables.
 
 A term has a predictor e for each of its rows, and :math:`\log p = -w e^2/2 + v e` up to a constant,
 where w and v are known or drawn. Priors are such terms too: of x ~ N(m, s) the predictor is x - m,
@@ -74,7 +75,9 @@ _BY_MEAN = (
 
 
 def _as_float64(graphs: Sequence[Any]) -> list[Any]:
-    """Numbers such as 5.0 are single precision in PyTensor's graphs, and the square of their inverse is not exact."""
+    """Numbers such as 5.0 are single precision in PyTensor's graphs, and the square of their
+    inverse is not exact.
+    """
     return [x if x.type.dtype == "float64" else pt.cast(x, "float64") for x in graphs]
 
 

@@ -1159,7 +1159,9 @@ def test_sparse_features_and_constant_responses():
 
 def test_methods_that_a_response_does_not_have():
     data = places()
-    with pytest.raises(UnsupportedMethodError, match=r"laplace.*Choose from exact, hsgp, inducing, nuts"):
+    with pytest.raises(
+        UnsupportedMethodError, match=r"laplace.*Choose from exact, hsgp, inducing, vecchia, nuts"
+    ):
         Varying().fit(data, "laplace", **DRAWS)
     with pytest.raises(UnsupportedMethodError, match=r"exact.*Choose from laplace, inducing, hsgp, nuts"):
         Varying(likelihood="poisson").fit(labelled(data, "poisson"), "exact", **DRAWS)

@@ -66,7 +66,8 @@ def choose(factory: VaryingCoefficientGP, data: MultiTaskData) -> Choice:
         why = "a hook is overridden" if factory.likelihood.smooth else "the likelihood has corners"
         return Choice(best, factory.approximation, f"{why}, which only nuts knows")
     if factory.approximation != "none":
-        method = {"hsgp": "hsgp"}.get(factory.approximation, "inducing") if best == "exact" else "laplace"
+        own = {"hsgp": "hsgp", "vecchia": "vecchia"}
+        method = own.get(factory.approximation, "inducing") if best == "exact" else "laplace"
         return Choice(method, factory.approximation, f"approximation is {factory.approximation!r}")
     rows = factory.prepare(data)
     kernel, n = factory.kernel_of(rows), data.n_rows
@@ -109,11 +110,14 @@ def fit_point(
                 "Newton's method did not find the mode of the functions: the posterior is wrong. Responses that are "
                 'far out in their noise do this; fit with method "nuts".'
             )
-        draws = space.draws(state, np.random.default_rng(run.random_seed), run.chains * run.draws)
+        draws = None
+        if space.values_name:
+            draws = space.draws(state, np.random.default_rng(run.random_seed), run.chains * run.draws)
     shape = (run.chains, run.draws)
     values = {**{k: np.asarray(v) for k, v in factory.fixed_parameters().items()}, **learned}
     posterior = {name: np.broadcast_to(v, (*shape, *np.shape(v))) for name, v in values.items()}
-    posterior[space.values_name] = draws.reshape(*shape, -1)
+    if draws is not None:
+        posterior[space.values_name] = draws.reshape(*shape, -1)
     if space.values_name == "basis_weights" and space.kernel.basis_is_exact:
         features = space.kernel.task_features(rows)
         posterior["coefficients"] = np.einsum("csp,dtp->csdt", posterior["basis_weights"], features)

@@ -68,6 +68,10 @@ def inducing_inputs(factory: VaryingCoefficientGP, rows: VaryingRows) -> np.ndar
 
 def space_of(factory: VaryingCoefficientGP, rows: VaryingRows, y: np.ndarray) -> _Space:
     """The space of the factory's ``approximation``."""
+    if factory.approximation == "vecchia":
+        from zoo.models.varying_vecchia import VecchiaSpace  # which rests on this module
+
+        return VecchiaSpace(factory, rows, y)
     kinds = {"none": FunctionSpace, "hsgp": WeightSpace, "fitc": InducingSpace, "vfe": InducingSpace}
     kind = kinds[factory.approximation]
     if factory.approximation == "none" and factory.kernel_of(rows).basis_is_exact:

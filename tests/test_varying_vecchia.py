@@ -84,6 +84,45 @@ def test_predictions_and_coefficients_are_exact_with_all_neighbours(name):
         assert_allclose(ours["sd"], theirs["sd"], atol=1e-8)
 
 
+def test_components_whose_number_of_sines_is_given_are_shared():
+    """Sines for the slopes and neighbours for the rest: with all neighbours the sum of both processes."""
+    data, (X, t) = field(60), new_rows()
+    sines = zoo.VaryingComponent(columns=["t0"], features=["x0"], n_basis=12, name="slow")
+    near = zoo.VaryingComponent(columns=["t0", "t1"], features="intercept", kernel="matern12", name="near")
+    model = zoo.VaryingCoefficientGP(task_kernel=[sines, near], n_neighbours=99, n_neighbours_predict=99)
+    fit = model.fit(data, "vecchia", **KW)
+    v = {str(name): values.to_numpy()[0, 0] for name, values in fit.posterior.items()}
+    space = space_of(fit.factory, fit.factory.prepare(data), fit.factory.validate(data))
+    kernel = space.shared
+    assert [part.prefix for part in kernel.parts] == ["slow_"]
+    S = np.exp(space._variances[0](space.recorded(fit.posterior.isel(chain=0, draw=0))))
+
+    def covariance(a, b):
+        phi, psi = (kernel.features(rows, slice(0, rows.n_rows)) for rows in (a, b))
+        r = np.linalg.norm((a.times[:, None] - b.times[None]) / v["near_lengthscale"], axis=-1)
+        return phi @ np.diag(S) @ psi.T + v["near_amplitude"] ** 2 * np.exp(-r)
+
+    some = zoo.MultiTaskData.from_arrays(X=X, y=np.zeros(len(X)), t=t)
+    old, new = space.rows, fit.factory.prepare(some, data, data)
+    K = covariance(old, old) + v["noise"] ** 2 * np.eye(60)
+    cross, y = covariance(new, old), data.y - data.y.mean()
+    mean = cross @ np.linalg.solve(K, y) + data.y.mean()
+    variance = np.diag(covariance(new, new) - cross @ np.linalg.solve(K, cross.T)) + v["noise"] ** 2
+    predicted = fit.predict(X, t=t)
+    assert_allclose(predicted["mean"], mean, atol=1e-7)
+    inside = ~kernel.parts[0].beyond(new.times)
+    assert inside.any()
+    assert_allclose(predicted["sd"][inside], np.sqrt(variance[inside]), atol=1e-7)
+    evidence = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(2 * np.pi * K)[1])
+    assert float(fit.idata["sample_stats"]["log_evidence"][0, 0]) == pytest.approx(evidence, abs=1e-6)
+    # Far from the data the sines have the variance of their process again.
+    far = fit.predict(np.ones((1, 2)), t=[[50.0, 50.0]])
+    prior = v["slow_amplitude"] ** 2 + v["near_amplitude"] ** 2 + v["noise"] ** 2
+    assert float(far["sd"][0]) > 0.8 * np.sqrt(prior)
+    draws = fit.predict_draws(X, t=t, random_seed=2)
+    assert np.all(np.isfinite(draws["f"]))
+
+
 def test_the_search_finds_what_that_of_the_exact_evidence_finds():
     data = field(150)
     exact = zoo.VaryingCoefficientGP().fit(data, "exact", tol=1e-12, **KW)

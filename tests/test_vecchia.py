@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from zoo.inference.vecchia import Rows, evidence, in_blocks
 from zoo.inference.vecchia_conditional import joint_law, moments
+from zoo.inference.vecchia_features import evidence_with_features
 from zoo.inference.vecchia_neighbours import nearest_before, nearest_rows, spread_ties
 from zoo.inference.vecchia_order import order_rows
 from zoo.inference.vecchia_terms import CONSTANT, KINDS, LINEAR, Terms, _exponentials
@@ -199,6 +200,82 @@ def test_a_singular_matrix_raises():
         evidence(rows, theta, nearest_before(spread_ties(rows.t, np.random.default_rng(0)), 4))
 
 
+# ---------------------------------------------------------------- features that all rows share
+
+FEATURES = np.random.default_rng(8).standard_normal((N, 4))
+LOGS = np.array([0.3, -1.0, -30.0, 1.2])
+
+
+def with_features(theta, logs, rows):
+    return dense("linear", theta, rows) + FEATURES @ np.diag(np.exp(logs)) @ FEATURES.T
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_shared_features_are_exact_with_all_rows_before(weighted):
+    weight = np.random.default_rng(4).uniform(0.5, 3.0, N) if weighted else None
+    rows = rows_of("linear", weight=weight)
+
+    def exact(theta, logs):
+        # The density to the power of its weight: a normal law of smaller variance, less its surplus.
+        value = stats.multivariate_normal(cov=with_features(theta, logs, rows)).logpdf(rows.y)
+        return value - rows.beyond(theta)
+
+    found = evidence_with_features(rows, THETA, nearest_before(rows.t, N - 1), FEATURES, LOGS, threads=2)
+    assert found.value == pytest.approx(exact(THETA, LOGS), abs=1e-9)
+    assert_allclose(found.slopes, differences(lambda v: exact(v, LOGS), THETA), atol=1e-6)
+    assert_allclose(found.variance_slopes, differences(lambda v: exact(THETA, v), LOGS), atol=1e-6)
+    K = with_features(THETA, LOGS, rows)
+    assert_allclose(found.mode.w, np.exp(LOGS) * (FEATURES.T @ np.linalg.solve(K, rows.y)), atol=1e-9)
+
+
+@pytest.mark.parametrize("some", [None, np.arange(1, N, 3)])
+def test_gradient_with_shared_features_is_that_of_differences(some):
+    rows = rows_of()
+    near = nearest_before(rows.t, 5)
+
+    def value(theta, logs):
+        return evidence_with_features(rows, theta, near, FEATURES, logs, some, gradient=False).value
+
+    found = evidence_with_features(rows, THETA, near, FEATURES, LOGS, some)
+    assert_allclose(found.slopes, differences(lambda v: value(v, LOGS), THETA), atol=1e-6)
+    assert_allclose(found.variance_slopes, differences(lambda v: value(THETA, v), LOGS), atol=1e-6)
+
+
+def test_features_without_variance_change_nothing():
+    rows = rows_of()
+    near = nearest_before(rows.t, 5)
+    found = evidence_with_features(rows, THETA, near, FEATURES, np.full(4, -200.0))
+    value, gradient = evidence(rows, THETA, near)
+    assert found.value == pytest.approx(value, abs=1e-10)
+    assert_allclose(found.slopes, gradient, atol=1e-9)
+
+
+def test_moments_and_draws_with_shared_features():
+    """Of r with its neighbours, plus the weights: with all rows the law of a process with both covariances."""
+    rows, (x, t) = rows_of(), points(6, 12)
+    new = np.random.default_rng(9).standard_normal((6, 4))
+    mode = evidence_with_features(rows, THETA, nearest_before(rows.t, N - 1), FEATURES, LOGS).mode
+    left = Rows(rows.terms, rows.x, rows.t, rows.y - FEATURES @ mode.w)
+    near = nearest_rows(cKDTree(rows.t), t, N)
+    mean, variance, explained = moments(left, THETA, x, t, np.arange(7), near, features=FEATURES)
+    mean = mean + new @ mode.w
+    variance = variance + np.sum(mode.half((new - explained).T) ** 2, axis=0)
+
+    S = np.diag(np.exp(LOGS))
+    cross = linear_covariance(THETA, (x, t), (rows.x, rows.t)) + new @ S @ FEATURES.T
+    solved = np.linalg.solve(with_features(THETA, LOGS, rows), cross.T).T
+    cov = linear_covariance(THETA, (x, t), (x, t)) + new @ S @ new.T - solved @ cross.T
+    assert_allclose(mean, solved @ rows.y, atol=1e-9)
+    assert_allclose(variance, np.diag(cov), atol=1e-9)
+
+    law = joint_law(left, THETA, x, t, near, nearest_before(t, 5), features=FEATURES)
+    # Draws are linear in all standard normal numbers: the columns of a root of their covariance.
+    white = np.eye(10)
+    moved = mode.spread(np.ascontiguousarray(white[:, 6:].T)).T
+    root = law.draws(white[:, :6], moved) + moved @ new.T - law.draws(np.zeros((1, 6)))
+    assert_allclose(root.T @ root, cov, atol=1e-6)
+
+
 # ---------------------------------------------------------------- neighbours and orders
 
 
@@ -267,6 +344,12 @@ def test_orders():
 # ---------------------------------------------------------------- functions at new rows
 
 
+def _moments(*arguments, **options):
+    mean, variance, explained = moments(*arguments, **options)
+    assert explained.shape == (len(mean), 0)
+    return mean, variance
+
+
 def exact_law(case, rows, new):
     old = (rows.x, rows.t)
     K, cross = dense(case, THETA, rows), CASES[case][1](THETA, new, old)
@@ -280,7 +363,7 @@ def test_moments_are_exact_with_all_rows(case):
     t[4:6] = t[3]  # three rows of one place
     places = np.array([0, 1, 2, 3, 6, 7, 8, 9])
     near = nearest_rows(cKDTree(rows.t), t[places[:-1]], N)
-    found = moments(rows, THETA, x, t, places, near, threads=2)
+    found = _moments(rows, THETA, x, t, places, near, threads=2)
     mean, cov = exact_law(case, rows, (x, t))
     assert_allclose(found, [mean, np.diag(cov)], atol=1e-10)
 
@@ -289,7 +372,7 @@ def test_moments_are_exact_with_all_rows(case):
 def test_moments_of_few_neighbours(case):
     rows, (x, t) = rows_of(case), points(5, 11)
     near = nearest_rows(cKDTree(rows.t), t, 7)
-    found = moments(rows, THETA, x, t, np.arange(6), near)
+    found = _moments(rows, THETA, x, t, np.arange(6), near)
     for i, c in enumerate(near):
         part = Rows(rows.terms, rows.x[c], rows.t[c], rows.y[c])
         mean, cov = exact_law(case, part, (x[i : i + 1], t[i : i + 1]))
@@ -327,7 +410,7 @@ def test_coverage(level):
     y = law.draws(rng.standard_normal((1, 4000)))[0] + np.exp(THETA[7]) * rng.standard_normal(4000)
     rows = Rows(linear_terms(), x[:2000], t[:2000], y[:2000])
     new_x, new_t = np.ascontiguousarray(x[2000:]), np.ascontiguousarray(t[2000:])
-    mean, variance = moments(
+    mean, variance = _moments(
         rows, THETA, new_x, new_t, np.arange(2001), nearest_rows(cKDTree(t[:2000]), new_t, 15)
     )
     z = np.abs(y[2000:] - mean) / np.sqrt(variance + np.exp(2 * THETA[7]))

@@ -30,7 +30,16 @@ import numpy as np
 from zoo.inference.compiled import njit
 from zoo.inference.vecchia_terms import Terms, covariance, derivatives, workspace
 
-__all__ = ["Rows", "available_threads", "evidence", "factorise", "gather", "in_blocks"]
+__all__ = [
+    "Rows",
+    "available_threads",
+    "back_substitute",
+    "evidence",
+    "factorise",
+    "gather",
+    "in_blocks",
+    "pair_weights",
+]
 
 # Rows that one call of a compiled function works on: sums are over blocks, in their order, whatever the threads.
 _BLOCK = 128
@@ -62,6 +71,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def beyond(self, theta: np.ndarray) -> float:
+        """Logarithm of what a law of smaller variance has, and the density to the power of its weight has not."""
+        left, log_noise = float(np.sum(self.weight - 1.0)), float(theta[self.terms.noise])
+        return left * (log_noise + 0.5 * np.log(2.0 * np.pi)) + 0.5 * float(np.sum(np.log(self.weight)))
 
 
 def available_threads() -> int:
@@ -120,12 +134,8 @@ def evidence(
         )
     factor = len(rows) / len(chosen)
     gradient = factor * np.sum([part[1] for part in parts], axis=0)
-    left = float(np.sum(rows.weight - 1.0))
-    # What the density to the power of its weight has, and a normal law of smaller variance has not.
-    log_noise = theta[rows.terms.noise]
-    beyond = left * (log_noise + 0.5 * np.log(2.0 * np.pi)) + 0.5 * float(np.sum(np.log(rows.weight)))
-    gradient[rows.terms.noise] -= left
-    return factor * value - beyond, gradient
+    gradient[rows.terms.noise] -= float(np.sum(rows.weight - 1.0))
+    return factor * value - rows.beyond(theta), gradient
 
 
 @njit(cache=True, nogil=True)
@@ -155,13 +165,35 @@ def factorise(K: np.ndarray, L: np.ndarray, first: int, n: int) -> bool:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _back(L: np.ndarray, n: int, v: np.ndarray) -> None:
+def back_substitute(L: np.ndarray, n: int, v: np.ndarray) -> None:
     """Solve ``L' x = v`` in place."""
     for p in range(n - 1, -1, -1):
         own = p * (p + 1) // 2
         v[p] /= L[own + p]
         for q in range(p):
             v[q] -= L[own + q] * v[p]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def pair_weights(
+    u: np.ndarray,
+    alpha: np.ndarray,
+    g_variance: float,
+    g_mean: float,
+    weight: np.ndarray,
+    index: np.ndarray,
+    n: int,
+    pull: np.ndarray,
+) -> float:
+    """Put derivatives in the covariances of pairs, of rank two, into ``pull``; return that in the noise variance."""
+    slope = 0.0
+    for p in range(n):
+        own = p * (p + 1) // 2
+        for q in range(p):
+            pull[own + q] = 2.0 * g_variance * u[p] * u[q] + g_mean * (u[p] * alpha[q] + alpha[p] * u[q])
+        pull[own + p] = g_variance * u[p] ** 2 + g_mean * u[p] * alpha[p]
+        slope += pull[own + p] / weight[index[p]]
+    return slope
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -203,21 +235,14 @@ def _evidence_of(
         last = m * (m + 1) // 2
         root = L[last + m]
         total += -0.5 * white[m] ** 2 - np.log(root) - 0.5 * np.log(2.0 * np.pi)
-        # The weights of the pairs, of rank two.
         for p in range(m):
             alpha[p], u[p] = white[p], -L[last + p]
-        _back(L, m, alpha)
-        _back(L, m, u)
+        back_substitute(L, m, alpha)
+        back_substitute(L, m, u)
         alpha[m], u[m] = 0.0, 1.0
         g_variance = 0.5 * (white[m] ** 2 - 1.0) / root**2
         g_mean = white[m] / root
-        noise_slope = 0.0
-        for p in range(n):
-            own = p * (p + 1) // 2
-            for q in range(p):
-                pull[own + q] = 2.0 * g_variance * u[p] * u[q] + g_mean * (u[p] * alpha[q] + alpha[p] * u[q])
-            pull[own + p] = g_variance * u[p] ** 2 + g_mean * u[p] * alpha[p]
-            noise_slope += pull[own + p] / weight[index[p]]
-        gradient[terms.noise] += 2.0 * noise * noise_slope
+        slope = pair_weights(u, alpha, g_variance, g_mean, weight, index, n, pull)
+        gradient[terms.noise] += 2.0 * noise * slope
         derivatives(terms, theta, room, pull, n, gradient)
     return total

@@ -4,6 +4,9 @@ The function at a new row is normal given the m nearest responses, as in kriging
 jointly, in an order, each given m responses and the nearest of the new rows before it:
 
 .. math:: f_i = w_i' y_{c(i)} + b_i' f_{d(i)} + s_i z_i, \quad z_i \sim N(0, 1).
+
+Where fixed features with weights are part of the function, y stands for what the weights' mean leaves of the responses;
+other weights change the mean of a new row by its features less those that its neighbours' weights make of theirs.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.vecchia import Rows, factorise, gather, in_blocks
+from zoo.inference.vecchia import Rows, back_substitute, factorise, gather, in_blocks
 from zoo.inference.vecchia_terms import Terms, covariance, workspace
 
 __all__ = ["JointLaw", "joint_law", "moments"]
@@ -30,8 +33,9 @@ def moments(
     place: np.ndarray,
     neighbours: np.ndarray,
     threads: int = 1,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance (n,) of the function at new rows.
+    features: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and variance (n,) of the function at new rows, and what its neighbours explain of fixed features (n, p).
 
     Parameters
     ----------
@@ -43,24 +47,27 @@ def moments(
         Where the rows of each place begin: they share their neighbours, and the factorisation.
     neighbours : (G, m) int
         Rows that each place is conditioned on.
+    features : (N, p) array, optional
+        Fixed features of the rows, whose responses are then those less what the mean of the weights says.
 
     Raises
     ------
     numpy.linalg.LinAlgError
         A covariance matrix is singular to rounding.
     """
-    mean, variance = np.empty(len(x)), np.empty(len(x))
+    fixed = np.empty((len(rows), 0)) if features is None else features
+    mean, variance, explained = np.empty(len(x)), np.empty(len(x)), np.zeros((len(x), fixed.shape[1]))
 
     def work(start: int, end: int) -> bool:
         return bool(
             _moments_of(
                 rows.terms, theta, rows.x, rows.t, rows.y, rows.weight,
-                x, t, place, neighbours, start, end, mean, variance,
+                x, t, place, neighbours, fixed, start, end, mean, variance, explained,
             )
         )  # fmt: skip
 
     _require(all(in_blocks(len(neighbours), work, threads, 32)))
-    return mean, np.maximum(variance, 0.0)
+    return mean, np.maximum(variance, 0.0), explained
 
 
 def _require(found: bool) -> None:
@@ -80,14 +87,16 @@ def _moments_of(
     new_t: np.ndarray,
     place: np.ndarray,
     neighbours: np.ndarray,
+    features: np.ndarray,
     start: int,
     end: int,
     mean: np.ndarray,
     variance: np.ndarray,
+    explained: np.ndarray,
 ) -> bool:
     m = neighbours.shape[1]
     room = workspace(m + 1, len(terms.kind), t.shape[1], x.shape[1])
-    L, white, own = room.factor, room.vectors[0], np.zeros(1, dtype=np.int64)
+    L, white, b, own = room.factor, room.vectors[0], room.vectors[1], np.zeros(1, dtype=np.int64)
     noise, last = np.exp(2.0 * theta[terms.noise]), m * (m + 1) // 2
     for g in range(start, end):
         near = neighbours[g]
@@ -118,7 +127,19 @@ def _moments_of(
                 mu += left * white[p]
                 v -= left * left
             mean[i], variance[i] = mu, v
+            if features.shape[1] > 0:
+                for p in range(m):
+                    b[p] = room.K[last + p]
+                back_substitute(L, m, b)
+                _add_features(features, near, m, b, explained[i])
     return True
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+def _add_features(features: np.ndarray, near: np.ndarray, m: int, b: np.ndarray, out: np.ndarray) -> None:
+    for p in range(m):
+        for k in range(features.shape[1]):
+            out[k] += b[p] * features[near[p], k]
 
 
 class JointLaw(NamedTuple):
@@ -132,11 +153,16 @@ class JointLaw(NamedTuple):
     """(n, k): the weights of these."""
     sd: np.ndarray
     """(n,)."""
+    explained: np.ndarray
+    """(n, p): what its neighbours with responses explain of the fixed features of a row."""
 
-    def draws(self, white: np.ndarray) -> np.ndarray:
-        """Draws (S, n) made of standard normal numbers (S, n)."""
+    def draws(self, white: np.ndarray, moved: np.ndarray | None = None) -> np.ndarray:
+        """Draws (S, n) made of standard normal numbers (S, n), and of weights (S, p) less their mean."""
         result = np.empty_like(white)
-        _recursion(self.base, self.before, self.weight, self.sd, white, result)
+        base = np.broadcast_to(self.base, white.shape)
+        if moved is not None:
+            base = base - moved @ self.explained.T
+        _recursion(np.ascontiguousarray(base), self.before, self.weight, self.sd, white, result)
         return result
 
 
@@ -146,7 +172,7 @@ def _recursion(
 ) -> None:
     for s in range(white.shape[0]):
         for i in range(white.shape[1]):
-            total = base[i] + sd[i] * white[s, i]
+            total = base[s, i] + sd[i] * white[s, i]
             for j in range(before.shape[1]):
                 if before[i, j] < 0:
                     break
@@ -162,6 +188,7 @@ def joint_law(
     neighbours: np.ndarray,
     before: np.ndarray,
     threads: int = 1,
+    features: np.ndarray | None = None,
 ) -> JointLaw:
     """The joint law of the function at new rows.
 
@@ -175,19 +202,24 @@ def joint_law(
         Rows with responses that each is conditioned on.
     before : (n, k) int
         New rows before it that it is conditioned on, -1 behind the last of them.
+    features : (N, p) array, optional
+        As for :func:`moments`; the functions are then those without the part of the fixed features.
 
     Raises
     ------
     numpy.linalg.LinAlgError
         A covariance matrix is singular to rounding.
     """
-    law = JointLaw(np.empty(len(x)), before, np.zeros(before.shape), np.empty(len(x)))
+    fixed = np.empty((len(rows), 0)) if features is None else features
+    law = JointLaw(
+        np.empty(len(x)), before, np.zeros(before.shape), np.empty(len(x)), np.zeros((len(x), fixed.shape[1]))
+    )
 
     def work(start: int, end: int) -> bool:
         return bool(
             _law_of(
                 rows.terms, theta, rows.x, rows.t, rows.y, rows.weight,
-                x, t, neighbours, before, start, end, law.base, law.weight, law.sd,
+                x, t, neighbours, before, fixed, start, end, law.base, law.weight, law.sd, law.explained,
             )
         )  # fmt: skip
 
@@ -207,11 +239,13 @@ def _law_of(
     new_t: np.ndarray,
     neighbours: np.ndarray,
     before: np.ndarray,
+    features: np.ndarray,
     start: int,
     end: int,
     base: np.ndarray,
     weights: np.ndarray,
     sd: np.ndarray,
+    explained: np.ndarray,
 ) -> bool:
     m, most = neighbours.shape[1], neighbours.shape[1] + before.shape[1] + 1
     room = workspace(most, len(terms.kind), t.shape[1], x.shape[1])
@@ -237,15 +271,12 @@ def _law_of(
         sd[i] = L[last + n]
         for p in range(n):
             b[p] = L[last + p]
-        for p in range(n - 1, -1, -1):
-            at = p * (p + 1) // 2
-            b[p] /= L[at + p]
-            for q in range(p):
-                b[q] -= L[at + q] * b[p]
+        back_substitute(L, n, b)
         total = 0.0
         for p in range(m):
             total += b[p] * y[neighbours[i, p]]
         base[i] = total
+        _add_features(features, neighbours[i], m, b, explained[i])
         for p in range(k):
             weights[i, p] = b[m + p]
     return True

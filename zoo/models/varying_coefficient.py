@@ -34,7 +34,8 @@ from zoo.models.varying_component import AMPLITUDES, KERNELS, VaryingComponent, 
 from zoo.models.varying_kernel import InstanceKernel, VaryingKernel
 from zoo.models.varying_parts import parts_of
 from zoo.models.varying_rows import VaryingRows, varying_rows
-from zoo.models.varying_vecchia import functions_at, refusal
+from zoo.models.varying_vecchia import functions_at
+from zoo.models.varying_vecchia_terms import refusal
 from zoo.models.varying_white import white_values, white_weights
 from zoo.models.wide_data import require_narrow
 

@@ -1,4 +1,4 @@
-"""Vecchia's approximation of a varying-coefficient model: its covariance as arrays, its space, draws at new rows.
+"""Vecchia's approximation of a varying-coefficient model: its space, and draws at new rows.
 
 The functions are integrated out, so the posterior holds hyper-parameters alone; what is said of the functions at a row
 is made of the nearest responses.
@@ -6,142 +6,75 @@ is made of the nearest responses.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from scipy.spatial import cKDTree
 
+from zoo.inference.basis_regression import BasisMode
 from zoo.inference.vecchia import Rows, available_threads, evidence
 from zoo.inference.vecchia_conditional import JointLaw, joint_law, moments
+from zoo.inference.vecchia_features import evidence_with_features
 from zoo.inference.vecchia_neighbours import nearest_before, nearest_rows, spread_ties
 from zoo.inference.vecchia_order import order_rows
-from zoo.inference.vecchia_terms import CONSTANT, KINDS, LINEAR, Terms
+from zoo.inference.vecchia_terms import CONSTANT, LINEAR
 from zoo.kernels.basis import distinct_rows
+from zoo.models.varying_fit import beyond_the_data
 from zoo.models.varying_rows import VaryingRows
 from zoo.models.varying_spaces import State, _Space
+from zoo.models.varying_vecchia_terms import in_two, terms_of
 from zoo.ops.vecchia_functions import VecchiaFunctions
 
 if TYPE_CHECKING:
-    from zoo.models.kernel_hyper import Coordinates
     from zoo.models.varying_coefficient import VaryingCoefficientGP
-    from zoo.models.varying_kernel import VaryingKernel
 
-__all__ = ["VecchiaSpace", "functions_at", "refusal", "terms_of"]
+__all__ = ["VecchiaSpace", "functions_at"]
 
 # Terms of random rows that the search for the evidence begins with.
 _PILOT = 2000
+# Numbers of a block of features.
+_NUMBERS = 4_000_000
 # Streams of random numbers: of the order of the rows, what parts equal places, the pilot's rows, and the draws.
 _ORDER, _TIES, _SUBSET, _NEW = range(4)
 
 
-def refusal(factory: VaryingCoefficientGP) -> str:
-    """Why method "vecchia" does not serve the fields of a factory, and which one does; nothing where it serves."""
-    name = type(factory.likelihood).__name__
-    if not factory._gaussian:
-        other = "'laplace'" if factory.likelihood.smooth else "'nuts'"
-        return f"method 'vecchia' integrates functions out, which needs likelihood='gaussian', not {name}. Use {other}."
-    for component in factory.components:
-        if component.on_tasks:
-            return (
-                "method 'vecchia' takes the nearest rows in t, and the kernel of a component is over tasks. Use "
-                "'exact', which holds trees as weights."
-            )
-        if not component.is_word:
-            return (
-                "method 'vecchia' knows the covariances that have a word, and a component has one of pm.gp.cov. Use "
-                "'hsgp' or 'inducing', or a word such as \"matern32\"."
-            )
-    if "covariance" in (factory.amplitude, *(c.amplitude for c in factory.components)):
-        return "method 'vecchia' knows no covariance of the coefficients. Use 'exact', or amplitude=\"per_feature\"."
-    if not isinstance(factory.instance_kernel, str) or factory.instance_lengthscale == "fixed":
-        return (
-            "method 'vecchia' knows the instance kernels that have a word. Use 'exact' or 'inducing', or a word such "
-            'as "matern52".'
-        )
-    return ""
-
-
-# ---------------------------------------------------------------- the covariance as arrays
-
-
-class _Parameters:
-    """Logarithms that terms point to: coordinates of the search, or numbers."""
-
-    def __init__(self, coordinates: Coordinates):
-        self.coordinates = coordinates
-        self.position: list[int] = []
-        self.number: list[float] = []
-
-    def add(self, name: str, given: Any = None) -> list[int]:
-        """Where the entries of a parameter stand: of one that is learned, or else the numbers given."""
-        first = len(self.position)
-        if name in self.coordinates.hypers:
-            where = self.coordinates.position(name)
-            self.position += range(where.start, where.stop)
-            self.number += [0.0] * (where.stop - where.start)
-        else:
-            numbers = np.log(np.atleast_1d(np.asarray(given, dtype=np.float64)))
-            self.position += [-1] * len(numbers)
-            self.number += numbers.tolist()
-        return list(range(first, len(self.position)))
-
-
-def terms_of(
-    factory: VaryingCoefficientGP, kernel: VaryingKernel, coordinates: Coordinates
-) -> tuple[Terms, np.ndarray, np.ndarray]:
-    """The covariance as arrays; where in z its parameters stand (-1: nowhere), and the numbers of those that do not."""
-    found, D = _Parameters(coordinates), kernel.rows.n_features
-    kinds, columns, features = [], [0], [0]
-    column: list[int] = []
-    lengthscale: list[int] = []
-    feature: list[int] = []
-    amplitude: list[int] = []
-    shared: list[bool] = []
-
-    def close(kind: int, own: list[int], scales: list[int]) -> None:
-        """End a term over some features."""
-        if kernel.instance is not None:
-            own = own[:1]  # the features have one correlation, and the term one amplitude
-        kinds.append(kind)
-        shared.append(len(scales) == 1)
-        feature.extend(own)
-        amplitude.extend(scales * len(own) if len(scales) == 1 else scales)
-        columns.append(len(column))
-        features.append(len(feature))
-
-    for part in kernel.parts:
-        scales = found.add(
-            part.name("amplitude"), part.amplitude if not isinstance(part.amplitude, str) else 1.0
-        )
-        own = part.name("lengthscale")
-        lengths = found.add(own, None if own in coordinates.hypers else part.lengthscale_numbers({}))
-        column.extend(part.columns)
-        lengthscale.extend(lengths if len(lengths) == len(part.columns) else lengths * len(part.columns))
-        close(KINDS[part.component.kernel], part.features, scales)
-    if kernel.with_global:
-        close(CONSTANT, list(range(D)), found.add("global_scale"))
-    instance, inner = LINEAR, []
-    if kernel.instance is not None:
-        instance = KINDS[kernel.instance.kernel]
-        inner = found.add("instance_lengthscale", kernel.instance.lengthscale)
-        inner = inner if len(inner) == D else inner * D
-    (noise,) = found.add("noise", factory.likelihood.fixed.get("noise"))
-
-    def integers(values: list[int]) -> np.ndarray:
-        return np.array(values, dtype=np.int64)
-
-    terms = Terms(
-        integers(kinds), integers(columns), integers(column), integers(lengthscale), integers(features),
-        integers(feature), integers(amplitude), np.array(shared, dtype=np.bool_), instance, integers(inner), noise,
-    )  # fmt: skip
-    return terms, integers(found.position), np.array(found.number)
-
-
 # ---------------------------------------------------------------- the space
+
+
+class Known(NamedTuple):
+    """What a state holds: parameters, a tree of the rows, these with what the shared weights leave of the responses,
+    the features of these weights, and their law.
+    """
+
+    theta: np.ndarray
+    tree: cKDTree
+    rows: Rows
+    fixed: np.ndarray | None
+    mode: BasisMode | None
+
+
+class JointFunctions(NamedTuple):
+    """The joint law of f at n rows: their order, the law of what neighbours know, and shared features with theirs."""
+
+    order: np.ndarray
+    law: JointLaw
+    features: np.ndarray | None
+    mode: BasisMode | None
+
+    def draw(self, white: np.ndarray) -> np.ndarray:
+        """A draw (n,) of standard normal numbers (n + p,)."""
+        n = len(self.order)
+        f = np.empty(n)
+        if self.features is None or self.mode is None:
+            f[self.order] = self.law.draws(white[None])[0]
+            return f
+        moved = self.mode.spread(white[n:, None]).T
+        own = self.law.draws(white[None, :n], moved)[0]
+        f[self.order] = own + self.features @ (self.mode.w + moved[0])
+        return f
 
 
 class VecchiaSpace(_Space):
@@ -151,7 +84,8 @@ class VecchiaSpace(_Space):
 
     def __init__(self, factory: VaryingCoefficientGP, rows: VaryingRows, y: np.ndarray):
         super().__init__(factory, rows, y)
-        self.terms, self._position, self._number = terms_of(factory, self.kernel, self.coordinates)
+        near, self.shared = in_two(self.kernel)
+        self.terms, self._position, self._number = terms_of(factory, near, self.coordinates)
         self.threads = available_threads()
 
     def forget(self) -> None:
@@ -240,22 +174,55 @@ class VecchiaSpace(_Space):
         theta = self.theta(z)
         neighbours = self._neighbours(theta, "coarse" if coarse else "all")
         some = self.coarse if coarse else None
-        value, slopes = evidence(self.ordered, theta, neighbours, some, self.threads)
         gradient, learned = np.zeros(len(z)), self._position >= 0
+        if self.shared is None:
+            value, slopes = evidence(self.ordered, theta, neighbours, some, self.threads)
+        else:
+            logs = np.asarray(self._variances[0](z))
+            found = evidence_with_features(
+                self.ordered, theta, neighbours, self._fixed, logs, some, self.threads
+            )
+            value, slopes = found.value, found.slopes
+            gradient += np.asarray(self._variances[1](z, found.variance_slopes))
         np.add.at(gradient, self._position[learned], slopes[learned])
         return value, gradient
 
+    @cached_property
+    def _variances(self) -> tuple[Any, Any]:
+        assert self.shared is not None
+        return self.log_variances(self.shared)
+
+    @cached_property
+    def _fixed(self) -> np.ndarray:
+        """The features (N, p) that all rows share, in the order of the rows."""
+        assert self.shared is not None
+        return np.asarray(self.shared.features(self.rows, slice(0, self.rows.n_rows))[self._order])
+
     def state(self, z: np.ndarray) -> State:
-        """What is known of the functions at z: the evidence, and a tree of the rows."""
-        value, _ = self.evidence(z)
+        """What is known of the functions at z: the evidence, a tree of the rows, and the law of shared weights."""
         theta = self.theta(z)
-        return State(z, value, (theta, cKDTree(self._places(theta))), True)
+        tree, neighbours = cKDTree(self._places(theta)), self._neighbours(theta, "all")
+        if self.shared is None:
+            value, _ = evidence(self.ordered, theta, neighbours, None, self.threads)
+            return State(z, value, Known(theta, tree, self.ordered, None, None), True)
+        logs = np.asarray(self._variances[0](z))
+        found = evidence_with_features(
+            self.ordered, theta, neighbours, self._fixed, logs, None, self.threads, gradient=False
+        )
+        left = Rows(
+            self.terms,
+            self.ordered.x,
+            self.ordered.t,
+            self.ordered.y - self._fixed @ found.mode.w,
+            self.ordered.weight,
+        )
+        return State(z, found.value, Known(theta, tree, left, self._fixed, found.mode), True)
 
     # ------------------------------------------------------------ functions at rows
 
     def _near_new(self, state: State, x: np.ndarray, t: np.ndarray) -> np.ndarray:
-        theta, tree = state.known
-        places = self._unparted(x, t, theta)
+        tree = state.known.tree
+        places = self._unparted(x, t, state.known.theta)
         # In the column that parts equal rows, new ones stand in the middle of them.
         middle = np.full(len(places), float(np.median(tree.data[:, -1])))
         most = min(self.factory.n_neighbours_predict, len(self.y))
@@ -263,27 +230,37 @@ class VecchiaSpace(_Space):
 
     def moments(self, state: State, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of f at rows."""
-        theta = state.known[0]
+        theta, _, left, fixed, mode = state.known
         places = self._unparted(rows.inputs, rows.times, theta)
         _, position = distinct_rows(places)
         order = np.argsort(position, kind="stable")
         starts = np.searchsorted(position[order], np.arange(position.max() + 2))
         x, t = np.ascontiguousarray(rows.inputs[order]), np.ascontiguousarray(rows.times[order])
         near = self._near_new(state, x[starts[:-1]], t[starts[:-1]])
-        found = moments(self.ordered, theta, x, t, starts, near, self.threads)
+        found = moments(left, theta, x, t, starts, near, self.threads, fixed)
         mean, variance = np.empty(len(x)), np.empty(len(x))
-        mean[order], variance[order] = found
-        return mean, variance
+        mean[order], variance[order] = found[:2]
+        if self.shared is None:
+            return mean, variance
+        step = max(1, _NUMBERS // self.shared.n_weights)
+        for start in range(0, len(x), step):
+            block = slice(start, start + step)
+            features = self.shared.features(rows, order[block])
+            mean[order[block]] += features @ mode.w
+            variance[order[block]] += np.sum(mode.half((features - found[2][block]).T) ** 2, axis=0)
+        return mean, variance + self.lost(self.shared, state.z, rows)
 
-    def joint(self, state: State, x: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, JointLaw]:
-        """The joint law of f at rows, no two of them alike: an order of the rows, and the law in that order."""
-        theta = state.known[0]
-        rng = self._rng(_NEW)
+    def joint(self, state: State, rows: VaryingRows) -> JointFunctions:
+        """The joint law of f at rows, no two of them alike."""
+        theta, _, left, fixed, mode = state.known
+        rng, x, t = self._rng(_NEW), rows.inputs, rows.times
         order = order_rows(np.zeros((len(x), 1)), "random", rng)
         x, t = np.ascontiguousarray(x[order]), np.ascontiguousarray(t[order])
         places = spread_ties(self._unparted(x, t, theta), rng)
         before = nearest_before(places, self.factory.n_neighbours, self.threads)
-        return order, joint_law(self.ordered, theta, x, t, self._near_new(state, x, t), before, self.threads)
+        law = joint_law(left, theta, x, t, self._near_new(state, x, t), before, self.threads, fixed)
+        features = None if self.shared is None else self.shared.features(rows, order)
+        return JointFunctions(order, law, features, mode)
 
 
 # ---------------------------------------------------------------- the model at new rows
@@ -293,15 +270,18 @@ def functions_at(factory: VaryingCoefficientGP, rows: VaryingRows, values: dict[
     """F at new rows (n,) as a PyTensor graph: joint draws given the nearest responses of the rows of the fit."""
     fitted = rows.fitted
     points, position = distinct_rows(np.column_stack([rows.inputs, rows.times]))
-    D = rows.n_features
-    space = VecchiaSpace(factory, replace(fitted, known=None), fitted.y)
+    first = np.empty(len(points), dtype=np.int64)
+    first[position[::-1]] = np.arange(rows.n_rows)[::-1]
+    distinct: Any = rows.take(first)
+    space = VecchiaSpace(factory, fitted, fitted.y)
     names = list(space.coordinates.hypers)
 
-    def law(*learned: np.ndarray) -> tuple[np.ndarray, JointLaw]:
+    def law(*learned: np.ndarray) -> JointFunctions:
         z = space.coordinates.pack(dict(zip(names, learned, strict=True)))
-        theta = space.theta(z)
-        state = State(z, 0.0, (theta, cKDTree(space._places(theta))), True)
-        return space.joint(state, points[:, :D], points[:, D:])
+        space.forget()
+        return space.joint(space.state(z), distinct)
 
-    white = pm.Normal.dist(0.0, 1.0, size=len(points))
-    return VecchiaFunctions(law)(white, *(pt.as_tensor(values[name]) for name in names))[position]
+    size = len(points) + (0 if space.shared is None else space.shared.n_weights)
+    white = pm.Normal.dist(0.0, 1.0, size=size)
+    f = VecchiaFunctions(law, len(points))(white, *(pt.as_tensor(values[name]) for name in names))[position]
+    return f if space.shared is None else beyond_the_data(space.shared, rows, values, f)

@@ -595,7 +595,7 @@ class VaryingCoefficientGP(ModelFactory):
         return engine.fit_point(self, data, y, run, max_iter, tol)
 
     def _fit_vecchia(
-        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-6
     ) -> engine.PointFit:
         return engine.fit_point(self, data, y, run, max_iter, tol)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from numpy.testing import assert_allclose
 import zoo
 from zoo.factory import UnsupportedMethodError
 from zoo.likelihoods import Gaussian
+from zoo.models import varying_fit
 from zoo.models.varying_spaces import space_of
 
 KW = {"draws": 4, "chains": 1, "random_seed": 1, "progress": False}
@@ -243,6 +245,34 @@ def test_refusals_say_which_method_serves(make, words):
 def test_fields_are_checked(settings, words):
     with pytest.raises((ValueError, TypeError), match=words):
         zoo.VaryingCoefficientGP(**settings)
+
+
+def wave(n: int, length: float, seed: int = 3) -> zoo.MultiTaskData:
+    rng = np.random.default_rng(seed)
+    x, t = rng.standard_normal((n, 1)), rng.uniform(0.0, 1.0, (n, 1))
+    y = np.sin(t[:, 0] / length) + 0.5 * x[:, 0] + rng.normal(0.0, 0.1, n)
+    return zoo.MultiTaskData.from_arrays(X=x, y=y, t=t)
+
+
+def test_the_choice_looks_at_the_range(monkeypatch):
+    """Many rows: sines where they resolve the range that a pilot fit finds, and neighbours where they do not."""
+    monkeypatch.setattr(varying_fit, "_FEW_ROWS", 100)
+    model = zoo.VaryingCoefficientGP()
+    smooth, rough = wave(600, 0.3), wave(600, 0.004)
+    assert varying_fit.choose(model, smooth).method == "hsgp"
+    found = varying_fit.choose(model, rough)
+    assert (found.method, found.approximation) == ("vecchia", "vecchia")
+    assert re.search(r"600 rows, and ranges so short that \d+ sines would be needed over 't0'", found.reason)
+    fit = model.fit(rough, **KW)
+    assert fit.method == "vecchia"
+    # The basis that was asked for is taken.
+    given = zoo.VaryingCoefficientGP(task_kernel=zoo.VaryingComponent(n_basis=20))
+    assert varying_fit.choose(given, rough).method == "hsgp"
+    with pytest.warns(UserWarning, match=r"n_basis is 20 for 't0', .* or use method \"vecchia\""):
+        sines = given.fit(rough, "hsgp", **KW)
+    held = wave(200, 0.004, seed=9)
+    errors = [np.abs(f.predict(held)["mean"].to_numpy() - held.y).mean() for f in (fit, sines)]
+    assert errors[0] < 0.6 * errors[1]
 
 
 def test_nuts_samples_the_exact_model():

@@ -94,6 +94,8 @@ class _Space:
     """What the spaces share: hyper-parameters and responses."""
 
     values_name: ClassVar[str]
+    short_lengthscales: ClassVar[tuple[float, ...]] = ()
+    """Lengthscales, in standard deviations of t, at which the search may start too."""
 
     def forget(self) -> None:
         """Drop the last mode, from which the search for the next one starts."""

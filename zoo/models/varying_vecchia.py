@@ -81,6 +81,8 @@ class VecchiaSpace(_Space):
     """Functions that are integrated out, each row given its nearest rows."""
 
     values_name = ""
+    # Nearest rows show what sines would not, and from far above a short range the evidence has no way down to it.
+    short_lengthscales = (0.01, 0.03, 0.1)
 
     def __init__(self, factory: VaryingCoefficientGP, rows: VaryingRows, y: np.ndarray):
         super().__init__(factory, rows, y)

@@ -201,6 +201,32 @@ def test_maxmin_order():
     assert_allclose(fit.predict(X, t=t)["mean"], other.predict(X, t=t)["mean"], atol=0.1)
 
 
+@pytest.mark.parametrize("kind", ["five places", "a line", "one far point", "no noise"])
+def test_hostile_places(kind):
+    """Fits end, and predictions are finite, near the data and far from them."""
+    rng = np.random.default_rng(4)
+    n = 400
+    t = rng.uniform(0.0, 1.0, (n, 2))
+    if kind == "five places":
+        t = t[rng.integers(0, 5, n)]
+    elif kind == "a line":
+        t[:, 1] = 2.0 * t[:, 0]
+    elif kind == "one far point":
+        t[0] = [1e6, -1e6]
+    x = rng.standard_normal((n, 1))
+    y = np.sin(5.0 * t[:, 0]) + x[:, 0] + (0.0 if kind == "no noise" else 0.1) * rng.standard_normal(n)
+    data = zoo.MultiTaskData.from_arrays(X=x, y=y, t=t)
+    fit = zoo.VaryingCoefficientGP().fit(data, "vecchia", n_neighbours=10, **KW)
+    near = fit.predict(data.X[1:], t=data.t[1:])
+    if kind != "one far point":  # beside which the others are one place
+        assert float(np.abs(near["mean"] - y[1:]).mean()) < 0.2
+    far = fit.predict([[0.0]], t=[[1e7, 1e7]])
+    for predicted in (near, far):
+        assert np.all(np.isfinite(predicted["mean"]))
+        assert np.all(predicted["sd"] > 0.0)
+    assert np.all(np.isfinite(fit.predict_draws(data.X[:20], t=data.t[:20], random_seed=1)["f"]))
+
+
 @pytest.mark.parametrize(
     "make, words",
     [

@@ -189,6 +189,18 @@ def test_threads_change_no_bit():
     one, two = evidence(rows, THETA, near, threads=1), evidence(rows, THETA, near, threads=2)
     assert one[0] == two[0]
     assert np.array_equal(one[1], two[1])
+    t = np.ascontiguousarray(points(100, 6)[1])
+    places = nearest_rows(cKDTree(rows.t), t, 9)
+    laws = [
+        joint_law(rows, THETA, points(100, 6)[0], t, places, nearest_before(t, 8), threads)
+        for threads in (1, 2)
+    ]
+    white = np.random.default_rng(0).standard_normal((2, 100))
+    assert np.array_equal(laws[0].draws(white), laws[1].draws(white))
+    features = np.random.default_rng(1).standard_normal((700, 3))
+    shared = [evidence_with_features(rows, THETA, near, features, np.zeros(3), threads=n) for n in (1, 2)]
+    assert shared[0].value == shared[1].value
+    assert np.array_equal(shared[0].slopes, shared[1].slopes)
     assert in_blocks(300, lambda a, b: (a, b), 3) == [(0, 128), (128, 256), (256, 300)]
 
 

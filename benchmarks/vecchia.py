@@ -1,6 +1,6 @@
 """Vecchia's approximation: accuracy on fields and maps that it was not made for, and cost over the number of rows.
 
-    python benchmarks/vecchia.py [--fields] [--heaton FOLDER] [--king-county] [--splits 3] [--speed] [--largest 100000]
+    python benchmarks/vecchia.py [--fields] [--heaton FOLDER] [--king-county] [--splits 3] [--rents] [--speed] [--largest 100000]
 
 --fields: simulated fields of short and of long range with the truth known; default sines, Vecchia and, of few rows, the
 exact process. Root mean squared errors of the function, as ratios to the best possible one, that of the process which
@@ -9,6 +9,7 @@ made the field, and coverage of 90% intervals.
 105,569 rows to learn from. FOLDER holds AllSatelliteTemps.RData and AllSimulatedTemps.RData of
 github.com/finnlindgren/heatoncomparison (folder Data). Plain kriging from 25 neighbours is the yardstick of the ratios.
 --king-county: log price of all sales, as benchmarks/varying_coefficient.py has it, by sines, by neighbours and by both.
+--rents: log rents in New York, beside scikit-learn's gradient boosting.
 --speed: seconds of an evidence with its gradient, over rows, neighbours and threads.
 Times are of one run each on a machine that does nothing else; compilation is left out.
 """
@@ -184,7 +185,7 @@ def heaton(folder: Path) -> None:
 
 
 def king_county(splits: int) -> None:
-    """Sines, neighbours, and both."""
+    """Sines, neighbours, both, and neighbours with a kernel of the features that is not linear."""
     from sklearn.model_selection import train_test_split
 
     place, Part = ("long", "lat"), zoo.VaryingComponent
@@ -199,18 +200,28 @@ def king_county(splits: int) -> None:
         "neighbours": ([local, replace(slow, n_basis=None), replace(day, n_basis=None)], "vecchia"),
         "both": ([local, slow, day], "vecchia"),
     }
+    wide = [
+        Part(columns=place, kernel="matern12", name="place"),
+        Part(columns=place, name="wide"),
+        Part(columns=("day",)),
+    ]
+    curved = {"instance_kernel": "matern32", "instance_lengthscale": "per_feature"}
     data = zoo.datasets.load_king_county()
     data = replace(data, y=np.log(data.y), task=np.zeros(data.n_rows, dtype=np.int64), task_names=("all",))
     print("| method | MAE of log price | ratio to sines | cover of 90% | fit s | predict s |")
     print("|---|---|---|---|---|---|")
     least = None
-    for name, (parts, method) in models.items():
+    settings: dict[str, tuple[dict[str, Any], str]] = {
+        **{name: ({"task_kernel": parts}, method) for name, (parts, method) in models.items()},
+        "features in a kernel too": ({"task_kernel": wide, **curved}, "vecchia"),
+    }
+    for name, (fields, method) in settings.items():
         found = []
         for seed in range(splits):
             kept, held = train_test_split(np.arange(data.n_rows), test_size=0.2, random_state=seed)
             test = data.take(held)
             started = time.perf_counter()
-            fit = zoo.VaryingCoefficientGP(task_kernel=parts).fit(data.take(kept), method, **SETTINGS)
+            fit = zoo.VaryingCoefficientGP(**fields).fit(data.take(kept), method, **SETTINGS)
             fitted = time.perf_counter()
             p = fit.predict(test)
             ended = time.perf_counter()
@@ -223,6 +234,53 @@ def king_county(splits: int) -> None:
         print(
             f"| {name} | {error:.4f} ({each}) | {error / least:.3f} | {100 * cover:.1f}% | {fit_seconds:.1f} | "
             f"{seconds:.1f} |",
+            flush=True,
+        )
+
+
+# ---------------------------------------------------------------- rents
+
+
+def rents() -> None:
+    """Log rents in New York, a fifth held out: boosting, what a fit chooses, sines, and models of neighbours."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    from zoo.experiments.housing import rents as rows
+
+    data = rows()
+    data = replace(data, y=np.log(data.y))
+    order, held = np.random.default_rng(0).permutation(data.n_rows), data.n_rows // 5
+    test, train = data.take(order[:held]), data.take(order[held:])
+    Part = zoo.VaryingComponent
+    local = Part(features="intercept", kernel="matern12", name="local")
+    slopes = Part(amplitude="per_feature", name="space")
+    curved = {"instance_kernel": "matern12", "instance_lengthscale": "per_feature"}
+    models = {
+        "nothing set": (zoo.VaryingCoefficientGP(), None),
+        "nothing set, sines": (zoo.VaryingCoefficientGP(), "hsgp"),
+        "slopes by sines": (
+            zoo.VaryingCoefficientGP(task_kernel=[local, replace(slopes, n_basis=8, boundary=1.2)]),
+            "vecchia",
+        ),
+        "slopes by neighbours": (zoo.VaryingCoefficientGP(task_kernel=[local, slopes]), "vecchia"),
+        "process of features and place": (zoo.PooledGP(inputs="xt", **curved), None),
+    }
+    print(
+        "| model | method | MAE of log rent | ratio to boosting | cover of 90% | fit s |\n|---|---|---|---|---|---|"
+    )
+    boosted = HistGradientBoostingRegressor(max_iter=500, learning_rate=0.05, random_state=0)
+    boosted.fit(np.column_stack([train.X, train.t]), train.y)
+    least = float(np.mean(np.abs(boosted.predict(np.column_stack([test.X, test.t])) - test.y)))
+    print(f"| boosting of 500 trees | | {least:.4f} | 1.00 | | |", flush=True)
+    for name, (model, method) in models.items():
+        started = time.perf_counter()
+        fit = model.fit(train, method, **SETTINGS)
+        seconds = time.perf_counter() - started
+        p = fit.predict(test)
+        cover = np.mean((test.y >= p["lower"].to_numpy()) & (test.y <= p["upper"].to_numpy()))
+        error = float(np.mean(np.abs(p["mean"].to_numpy() - test.y)))
+        print(
+            f"| {name} | {fit.method} | {error:.4f} | {error / least:.2f} | {100 * cover:.1f}% | {seconds:.1f} |",
             flush=True,
         )
 
@@ -278,6 +336,7 @@ def main() -> None:
     )
     parser.add_argument("--fields", action="store_true")
     parser.add_argument("--heaton", type=Path)
+    parser.add_argument("--rents", action="store_true")
     parser.add_argument("--king-county", action="store_true")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--speed", action="store_true")
@@ -290,6 +349,8 @@ def main() -> None:
         fields()
     if chosen.heaton is not None:
         heaton(chosen.heaton)
+    if chosen.rents:
+        rents()
     if chosen.king_county:
         king_county(chosen.splits)
 

@@ -1,6 +1,7 @@
 """Vecchia's approximation: accuracy on fields and maps that it was not made for, and cost over the number of rows.
 
-    python benchmarks/vecchia.py [--fields] [--heaton FOLDER] [--king-county] [--splits 3] [--rents] [--speed] [--largest 100000]
+    python benchmarks/vecchia.py [--fields] [--heaton FOLDER] [--king-county] [--splits 3] [--rents] [--speed]
+        [--largest 100000]
 
 --fields: simulated fields of short and of long range with the truth known; default sines, Vecchia and, of few rows, the
 exact process. Root mean squared errors of the function, as ratios to the best possible one, that of the process which

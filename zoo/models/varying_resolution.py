@@ -16,8 +16,8 @@ __all__ = ["too_few_sines", "warn_of_coarse_basis"]
 
 # Functions a half width of the data, in lengthscales, that resolve a covariance (Riutort-Mayol et al. 2023).
 _RESOLUTION = {"matern12": 4.5, "matern32": 3.42, "matern52": 2.65, "squared_exponential": 1.75}
-# The warning is for bases that would have to be this many times as large a column: the number above is generous.
-_CLEARLY = 2.0
+# A lengthscale within this factor of the shortest one that the search allows is at its bound.
+_AT_BOUND = 1.05
 
 
 def too_few_sines(part: Part, values: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
@@ -34,18 +34,23 @@ def too_few_sines(part: Part, values: dict[str, Any]) -> Iterator[tuple[str, int
 
 
 def warn_of_coarse_basis(factory: VaryingCoefficientGP, space: Any, values: dict[str, Any]) -> None:
-    """Warn where the sines are far too few for the lengthscale that was found."""
+    """Warn where a lengthscale is no longer than the distance of two zeros of the finest sine: it is at its bound."""
     if factory.approximation != "hsgp":
         return
     other = ', or use method "vecchia"' if "vecchia" in factory.methods else ""
     for part in space.kernel.parts:
-        for name, size, enough in too_few_sines(part, values):
-            if enough <= _CLEARLY * size:
-                continue
-            warnings.warn(
-                f"n_basis is {size} for {name!r}, and would have to be {enough} for this lengthscale: predictions are "
-                "smoother than the kernel is, and detail counts as noise. Give more in "
-                f"zoo.VaryingComponent(n_basis=...){other}.",
-                UserWarning,
-                stacklevel=2,
-            )
+        if part.component.on_tasks or not part.component.is_word:
+            continue
+        lengthscales = np.broadcast_to(part.lengthscale_numbers(values), len(part.columns))
+        finest = 2.0 * part.basis.half_width / np.array(part.basis.size)
+        for name, size, short in zip(
+            part.column_names, part.basis.size, lengthscales <= _AT_BOUND * finest, strict=True
+        ):
+            if short:
+                warnings.warn(
+                    f"n_basis is {size} for {name!r}, and its lengthscale is the shortest that so many sines show: "
+                    "predictions are smoother than the data, and detail counts as noise. Give more in "
+                    f"zoo.VaryingComponent(n_basis=...){other}.",
+                    UserWarning,
+                    stacklevel=2,
+                )

@@ -33,7 +33,7 @@ METHODS = {
     },
     "VaryingCoefficientGP": {
         **dict.fromkeys(LIKELIHOODS, _LATENT),
-        "gaussian": ["exact", "hsgp", "inducing", "nuts"],
+        "gaussian": ["exact", "hsgp", "inducing", "vecchia", "nuts"],
         **{key: ["nuts"] for key in ("laplace_noise", "hinge", "normalised_hinge", "epsilon_insensitive")},
     },
     "IndependentTasks": {

@@ -143,11 +143,12 @@ class BasisMode(NamedTuple):
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draws of the weights, (n, p)."""
-        white = rng.standard_normal((len(self.w), n))
-        spread = solve_triangular(
-            self.factor, white, lower=True, trans=1, check_finite=False, overwrite_b=True
-        )
-        return self.w + (self.root[:, None] * spread).T
+        return self.w + self.spread(rng.standard_normal((len(self.w), n))).T
+
+    def spread(self, white: np.ndarray) -> np.ndarray:
+        """Standard normal numbers (p, n) as weights less their mode; they are overwritten."""
+        half = solve_triangular(self.factor, white, lower=True, trans=1, check_finite=False, overwrite_b=True)
+        return np.asarray(self.root[:, None] * half)
 
 
 class BasisEvidence(NamedTuple):

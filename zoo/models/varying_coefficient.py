@@ -15,6 +15,7 @@ from zoo.data import MultiTaskData
 from zoo.factory import Method, ModelFactory, Run
 from zoo.fit import Fit
 from zoo.inference.function_conditional import JITTER
+from zoo.inference.vecchia_order import ORDERS
 from zoo.kernels import describe, restore
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
@@ -33,13 +34,24 @@ from zoo.models.varying_component import AMPLITUDES, KERNELS, VaryingComponent, 
 from zoo.models.varying_kernel import InstanceKernel, VaryingKernel
 from zoo.models.varying_parts import parts_of
 from zoo.models.varying_rows import VaryingRows, varying_rows
+from zoo.models.varying_vecchia import functions_at
+from zoo.models.varying_vecchia_terms import refusal
 from zoo.models.varying_white import white_values, white_weights
 from zoo.models.wide_data import require_narrow
 
 __all__ = ["VaryingCoefficientGP"]
 
-_APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe")
-_SETTINGS = ("approximation", "n_inducing", "placement", "inducing_seed")
+_APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe", "vecchia")
+_SETTINGS = (
+    "approximation",
+    "n_inducing",
+    "placement",
+    "inducing_seed",
+    "n_neighbours",
+    "n_neighbours_predict",
+    "ordering",
+    "ordering_seed",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,19 +93,25 @@ class VaryingCoefficientGP(ModelFactory):
         Whether to add coefficients that do not vary, with a learned scale. False: the paper's model.
     standardize : bool
         Whether features and t are standardized.
-    approximation : {"none", "hsgp", "fitc", "vfe"}
+    approximation : {"none", "hsgp", "fitc", "vfe", "vecchia"}
         Prior of the functions that ``build`` makes, and that methods "laplace" and "nuts" take: exact, a basis of
-        sines, or inducing points. Methods "exact", "hsgp" and "inducing" bring their own.
+        sines, or inducing points. Methods "exact", "hsgp", "inducing" and "vecchia" bring their own; the model that
+        ``build`` makes for "vecchia" is the exact one.
     n_inducing, placement, inducing_seed : int, "kmeans" or "random", int
         Inducing points.
+    n_neighbours, n_neighbours_predict : int
+        Of method "vecchia": rows that each row is conditioned on in the evidence, and that predictions are made of.
+    ordering, ordering_seed : "random" or "maxmin", int
+        Of method "vecchia": the order in which rows are conditioned on each other. "maxmin", each row as far as can be
+        from those before it, takes time with the square of the rows.
 
     Notes
     -----
     Posterior variables: hyper-parameters (``amplitude``, ``lengthscale`` in units of standardized t, ``noise``,
     ``global_scale``...; with several components their names stand before them), and the functions: ``function_values``
-    (point) at the distinct rows, ``basis_weights`` (basis), or ``inducing_values`` (inducing), whitened. Where all
-    components are over tasks, ``coefficients`` (feature, task) too. Methods other than "nuts" give independent draws
-    of the functions at hyper-parameters of maximal evidence.
+    (point) at the distinct rows, ``basis_weights`` (basis), or ``inducing_values`` (inducing), whitened; none by
+    method "vecchia", which integrates them out. Where all components are over tasks, ``coefficients`` (feature, task)
+    too. Methods other than "nuts" give independent draws of the functions at hyper-parameters of maximal evidence.
 
     References
     ----------
@@ -124,6 +142,10 @@ class VaryingCoefficientGP(ModelFactory):
     n_inducing: int = 1000
     placement: str = "kmeans"
     inducing_seed: int = 0
+    n_neighbours: int = 30
+    n_neighbours_predict: int = 100
+    ordering: str = "random"
+    ordering_seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,9 +154,10 @@ class VaryingCoefficientGP(ModelFactory):
         one_of(self.placement, ("kmeans", "random"), "placement")
         for name in ("standardize", "intercept", "global_coefficients"):
             flag(getattr(self, name), name)
-        for name in ("n_inducing", "inducing_seed"):
+        one_of(self.ordering, ORDERS, "ordering")
+        for name in ("n_inducing", "inducing_seed", "n_neighbours", "n_neighbours_predict", "ordering_seed"):
             object.__setattr__(
-                self, name, whole_number(getattr(self, name), name, 1 if name == "n_inducing" else 0)
+                self, name, whole_number(getattr(self, name), name, 1 if name.startswith("n_") else 0)
             )
         self._freeze_scale("amplitude", AMPLITUDES)
         self._freeze_task_kernel()
@@ -149,6 +172,8 @@ class VaryingCoefficientGP(ModelFactory):
             )
         if self.approximation == "hsgp":
             self._require_basis()
+        if self.approximation == "vecchia" and (why := refusal(self)):
+            raise ValueError(f'approximation is "vecchia", but {why}')
 
     def _freeze_scale(self, name: str, words: tuple[str, ...]) -> None:
         value = getattr(self, name)
@@ -318,6 +343,9 @@ class VaryingCoefficientGP(ModelFactory):
             names["basis"] = np.arange(kernel.n_weights)
         elif self.approximation == "none":
             names["point"] = np.arange(len(fitted.points))
+        elif self.approximation == "vecchia":
+            if rows.known is None:  # elsewhere functions are integrated out
+                names["point"] = np.arange(len(fitted.points))
         else:
             names["inducing"] = np.arange(min(self.n_inducing, len(fitted.points)))
         return names
@@ -330,6 +358,8 @@ class VaryingCoefficientGP(ModelFactory):
         """Dims of the variables, without the model: its matrices may be large."""
         rows = self.prepare(data)
         result = {name: hyper.dims or () for name, hyper in self.hyperparameters(rows).items()}
+        if self.approximation == "vecchia":
+            return {**result, **dict.fromkeys(self.fixed_parameters(), ())}
         return {
             **result,
             "function_values": ("point",),
@@ -366,7 +396,9 @@ class VaryingCoefficientGP(ModelFactory):
                 by_task = pt.dot(pt.constant(kernel.task_features(rows)), weights)
                 pm.Deterministic("coefficients", by_task, dims=("feature", "task"))
             return {**result, "basis_weights": weights}
-        if self.approximation == "none":
+        if self.approximation == "vecchia" and source.known is not None:
+            return result
+        if self.approximation in ("none", "vecchia"):
             root = matrix_root(result["kernel"](pt.constant(rows.points)))
             white = white_values(self, data, root, values.get("noise"))
             return {
@@ -395,6 +427,8 @@ class VaryingCoefficientGP(ModelFactory):
             return offset + engine.beyond_the_data(kernel, rows, priors["values"], f)
         if "inducing_values" in priors:
             return offset + engine.from_inducing(self, rows, priors)
+        if self.approximation == "vecchia" and rows.known is not None:
+            return offset + functions_at(self, rows, priors["values"])
         if rows.known is None:
             return offset + priors["function_values"][rows.point]
         return offset + conditional_function(rows, priors)
@@ -444,6 +478,9 @@ class VaryingCoefficientGP(ModelFactory):
                 Method("inducing", f"approximation: inducing points (FITC or VFE); independent draws given {point}",
                 approximates=True),
             ]  # fmt: skip
+            if not refusal(self):
+                law = "approximation: each row given its nearest ones, functions integrated out"
+                found.append(Method("vecchia", f"{law}, given {point}", approximates=True))
         elif not self.likelihood.smooth:
             found = []
         else:
@@ -462,6 +499,20 @@ class VaryingCoefficientGP(ModelFactory):
         if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
             require_narrow(data, 'amplitude="covariance"', 'Use VaryingCoefficientGP(amplitude="shared").')
         return name
+
+    def _unserved(self, method: str) -> str:
+        if method == "vecchia":
+            return refusal(self)
+        return super()._unserved(method)
+
+    def pointwise_log_likelihood(
+        self, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """Log density (S, N) at posterior draws; by method "vecchia" at functions that are drawn given these."""
+        rows: Any = data
+        if self.approximation == "vecchia" and rows.known is None:
+            data = replace(rows, known=rows)
+        return super().pointwise_log_likelihood(data, y, posterior)
 
     def _require_basis(self) -> None:
         if not self.is_linear or "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
@@ -523,9 +574,14 @@ class VaryingCoefficientGP(ModelFactory):
     def _for_method(self, method: str) -> VaryingCoefficientGP:
         """The factory with the prior that a method brings."""
         now = self.approximation
-        wanted = {"exact": "none", "hsgp": "hsgp", "inducing": now if now in ("fitc", "vfe") else "fitc"}.get(
-            method, now
-        )
+        wanted = {
+            "exact": "none",
+            "hsgp": "hsgp",
+            "inducing": now if now in ("fitc", "vfe") else "fitc",
+            "vecchia": "vecchia",
+            # Its functions are variables of the model.
+            "nuts": "none" if now == "vecchia" else now,
+        }.get(method, now)
         return self if wanted == now else replace(self, approximation=wanted)
 
     def _fit_exact(
@@ -535,6 +591,11 @@ class VaryingCoefficientGP(ModelFactory):
 
     def _fit_inducing(
         self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
+    ) -> engine.PointFit:
+        return engine.fit_point(self, data, y, run, max_iter, tol)
+
+    def _fit_vecchia(
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-6
     ) -> engine.PointFit:
         return engine.fit_point(self, data, y, run, max_iter, tol)
 

@@ -18,6 +18,7 @@ from zoo.factory import Run, UnsupportedMethodError
 from zoo.fit import Fit
 from zoo.inference.function_conditional import JITTER
 from zoo.inference.progress import ClimbProgress
+from zoo.models.varying_resolution import warn_of_coarse_basis
 from zoo.models.varying_rows import VaryingRows
 from zoo.models.varying_spaces import State, inducing_inputs, inputs_of, space_of
 
@@ -44,8 +45,6 @@ _SMALL = 500
 _LENGTHSCALES = (0.25, 0.7, 2.0)
 # Free coordinates further from the start than this are at their bound; lengthscales are held nearer.
 _BOUND, _BOUND_OF_LENGTHSCALE = 9.0, 5.0
-# Functions a half width of the data, in lengthscales, that resolve a covariance (Riutort-Mayol et al. 2023).
-_RESOLUTION = {"matern12": 4.5, "matern32": 3.42, "matern52": 2.65, "squared_exponential": 1.75}
 
 
 # ---------------------------------------------------------------- the choice
@@ -66,7 +65,8 @@ def choose(factory: VaryingCoefficientGP, data: MultiTaskData) -> Choice:
         why = "a hook is overridden" if factory.likelihood.smooth else "the likelihood has corners"
         return Choice(best, factory.approximation, f"{why}, which only nuts knows")
     if factory.approximation != "none":
-        method = {"hsgp": "hsgp"}.get(factory.approximation, "inducing") if best == "exact" else "laplace"
+        own = {"hsgp": "hsgp", "vecchia": "vecchia"}
+        method = own.get(factory.approximation, "inducing") if best == "exact" else "laplace"
         return Choice(method, factory.approximation, f"approximation is {factory.approximation!r}")
     rows = factory.prepare(data)
     kernel, n = factory.kernel_of(rows), data.n_rows
@@ -76,14 +76,25 @@ def choose(factory: VaryingCoefficientGP, data: MultiTaskData) -> Choice:
         )
     if n <= _FEW_ROWS:
         return Choice(best, "none", f"{n:,} rows are few enough for exact algebra")
+    near = "vecchia" in factory.methods
     if kernel.has_basis and all(len(part.columns) <= 3 for part in kernel.parts):
         size = kernel.n_weights
+        short = ""
+        if near:
+            from zoo.models.varying_ranges import too_short_for_sines  # which rests on this module
+
+            short = too_short_for_sines(factory, data, rows)
+        if short:
+            reason = f"{n:,} rows, and ranges so short that {short}; each row is given its nearest ones"
+            return Choice("vecchia", "vecchia", reason)
         if size <= _MOST_WEIGHTS:
             reason = f"{n:,} rows, of which sums over {size:,} basis functions take one pass"
             return Choice("hsgp" if best == "exact" else best, "hsgp", reason)
         reason = f"{n:,} rows, and a basis would have {size:,} functions"
     else:
         reason = f"{n:,} rows, and the kernel has no basis"
+    if near:
+        return Choice("vecchia", "vecchia", f"{reason}; each row is given its nearest ones")
     return Choice("inducing", "fitc", f"{reason}; {factory.n_inducing:,} inducing points")
 
 
@@ -109,11 +120,14 @@ def fit_point(
                 "Newton's method did not find the mode of the functions: the posterior is wrong. Responses that are "
                 'far out in their noise do this; fit with method "nuts".'
             )
-        draws = space.draws(state, np.random.default_rng(run.random_seed), run.chains * run.draws)
+        draws = None
+        if space.values_name:
+            draws = space.draws(state, np.random.default_rng(run.random_seed), run.chains * run.draws)
     shape = (run.chains, run.draws)
     values = {**{k: np.asarray(v) for k, v in factory.fixed_parameters().items()}, **learned}
     posterior = {name: np.broadcast_to(v, (*shape, *np.shape(v))) for name, v in values.items()}
-    posterior[space.values_name] = draws.reshape(*shape, -1)
+    if draws is not None:
+        posterior[space.values_name] = draws.reshape(*shape, -1)
     if space.values_name == "basis_weights" and space.kernel.basis_is_exact:
         features = space.kernel.task_features(rows)
         posterior["coefficients"] = np.einsum("csp,dtp->csdt", posterior["basis_weights"], features)
@@ -122,8 +136,7 @@ def fit_point(
         "independent": np.ones(shape, dtype=bool),
         "converged": np.full(shape, converged and state.converged),
     }
-    if run.progress:
-        _warn_of_coarse_basis(factory, space, learned)
+    warn_of_coarse_basis(factory, space, learned)
     return posterior, stats, {"state": (space, state)}
 
 
@@ -142,7 +155,7 @@ def _maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> 
     if coordinates.size == 0:
         return coordinates.start, True
     low, high = _bounds(space)
-    starts = [np.clip(z, low, high) for z in _starts(coordinates)]
+    starts = [np.clip(z, low, high) for z in _starts(space)]
     with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
         search = _Search(space, bar, max_iter, tol)
         metric = None
@@ -230,8 +243,9 @@ class _Search:
         self.bar.report(next(self._count, self.max_iter), intermediate_result.fun / self.scale)
 
 
-def _starts(coordinates: Any) -> list[np.ndarray]:
+def _starts(space: Any) -> list[np.ndarray]:
     """Starts that differ in the lengthscales of components."""
+    coordinates = space.coordinates
     positions = [
         coordinates.position(name)
         for name in coordinates.hypers
@@ -240,7 +254,7 @@ def _starts(coordinates: Any) -> list[np.ndarray]:
     if not positions:
         return [coordinates.start]
     result = []
-    for lengthscale in _LENGTHSCALES:
+    for lengthscale in (*space.short_lengthscales, *_LENGTHSCALES):
         z = coordinates.start.copy()
         for position in positions:
             z[position] += np.log(lengthscale / _LENGTHSCALES[1])
@@ -269,27 +283,6 @@ def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
             position = coordinates.position(name)
             low[position] = np.clip(np.log(finest), low[position], high[position] - 1.0)
     return low, high
-
-
-def _warn_of_coarse_basis(factory: VaryingCoefficientGP, space: Any, values: dict[str, Any]) -> None:
-    """Say where the sines are too few for the lengthscale that was found."""
-    if factory.approximation != "hsgp":
-        return
-    for part in space.kernel.parts:
-        if part.component.on_tasks or not part.component.is_word:
-            continue
-        lengthscales = np.broadcast_to(part.lengthscale_numbers(values), len(part.columns))
-        needed = _RESOLUTION[part.component.kernel] * part.basis.half_width / lengthscales
-        for name, m, enough in zip(part.column_names, part.basis.size, needed, strict=True):
-            if m < enough:
-                logging.getLogger("zoo").info(
-                    "n_basis is %d for %r, and would have to be %d to show all of a process of this lengthscale. "
-                    "Predictions are "
-                    "smoother than the kernel is; give more in zoo.VaryingComponent(n_basis=...).",
-                    m,
-                    name,
-                    int(np.ceil(enough)),
-                )
 
 
 # ---------------------------------------------------------------- after the fit

@@ -168,7 +168,7 @@ class VaryingKernel:
             kept += [part.low_frequencies()] * len(part.features)
         return np.flatnonzero(np.concatenate(kept))
 
-    def features(self, rows: VaryingRows, block: slice) -> np.ndarray:
+    def features(self, rows: VaryingRows, block: slice | np.ndarray) -> np.ndarray:
         """The fixed features of a block of rows, (k, p): global ones first, then each component's."""
         X, times, task = rows.inputs[block], rows.times[block], rows.task[block]
         result = np.empty((len(X), self.n_weights))

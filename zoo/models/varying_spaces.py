@@ -29,6 +29,7 @@ from zoo.models.varying_rows import VaryingRows
 
 if TYPE_CHECKING:
     from zoo.models.varying_coefficient import VaryingCoefficientGP
+    from zoo.models.varying_kernel import VaryingKernel
 
 __all__ = [
     "FunctionSpace",
@@ -68,6 +69,10 @@ def inducing_inputs(factory: VaryingCoefficientGP, rows: VaryingRows) -> np.ndar
 
 def space_of(factory: VaryingCoefficientGP, rows: VaryingRows, y: np.ndarray) -> _Space:
     """The space of the factory's ``approximation``."""
+    if factory.approximation == "vecchia":
+        from zoo.models.varying_vecchia import VecchiaSpace  # which rests on this module
+
+        return VecchiaSpace(factory, rows, y)
     kinds = {"none": FunctionSpace, "hsgp": WeightSpace, "fitc": InducingSpace, "vfe": InducingSpace}
     kind = kinds[factory.approximation]
     if factory.approximation == "none" and factory.kernel_of(rows).basis_is_exact:
@@ -89,6 +94,8 @@ class _Space:
     """What the spaces share: hyper-parameters and responses."""
 
     values_name: ClassVar[str]
+    short_lengthscales: ClassVar[tuple[float, ...]] = ()
+    """Lengthscales, in standard deviations of t, at which the search may start too."""
 
     def forget(self) -> None:
         """Drop the last mode, from which the search for the next one starts."""
@@ -120,6 +127,27 @@ class _Space:
         names = self.coordinates.hypers
         return self.coordinates.pack({name: posterior[name].to_numpy() for name in names})
 
+    def lost(self, kernel: VaryingKernel, z: np.ndarray, rows: VaryingRows) -> np.ndarray:
+        """Variance (n,) that rows outside the range of the data have, and the sines of a kernel have not."""
+        result = np.zeros(rows.n_rows)
+        values = self.factory.values_of(self.values_at(z), self.rows)
+        for part in kernel.parts:
+            at = np.flatnonzero(part.beyond(rows.times))
+            if len(at):
+                tensors = {name: pt.as_tensor(value) for name, value in values.items()}
+                result[at] += pytensor.function([], part.lost_variance(tensors, rows, at), mode=_QUICK)()
+        return result
+
+    def log_variances(self, kernel: VaryingKernel) -> tuple[Any, Any]:
+        """Of the weights of a kernel's features: a function of z, and one of z and ``pull`` that gives the slope."""
+        z, pull = pt.dvector("z"), pt.dvector("pull")
+        logs = kernel.log_variances(self.factory.values_of(self.coordinates.symbolic(z), self.rows))
+        slope = grad(pt.sum(pull * logs), z, disconnected_inputs="ignore", return_disconnected="zero")
+        return (
+            pytensor.function([z], logs, mode=_QUICK, on_unused_input="ignore"),
+            pytensor.function([z, pull], slope, mode=_QUICK, on_unused_input="ignore"),
+        )
+
     def evidence(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its derivative in z."""
         raise NotImplementedError
@@ -147,13 +175,7 @@ class WeightSpace(_Space):
 
     @cached_property
     def _variances(self) -> tuple[Any, Any]:
-        z, pull = pt.dvector("z"), pt.dvector("pull")
-        logs = self.kernel.log_variances(self.factory.values_of(self.coordinates.symbolic(z), self.rows))
-        slope = grad(pt.sum(pull * logs), z, disconnected_inputs="ignore", return_disconnected="zero")
-        return (
-            pytensor.function([z], logs, mode=_QUICK, on_unused_input="ignore"),
-            pytensor.function([z, pull], slope, mode=_QUICK, on_unused_input="ignore"),
-        )
+        return self.log_variances(self.kernel)
 
     @cached_property
     def _regression(self) -> BasisRegression:
@@ -251,18 +273,7 @@ class WeightSpace(_Space):
             features = self.kernel.features(rows, block)
             mean[block] = features @ state.known.w
             variance[block] = np.sum(state.known.half(features.T) ** 2, axis=0)
-        return mean, variance + self._beyond(state, rows)
-
-    def _beyond(self, state: State, rows: VaryingRows) -> np.ndarray:
-        """Variance (n,) that rows outside the range of the data have, and the sines have not."""
-        result = np.zeros(rows.n_rows)
-        values = self.factory.values_of(self.values_at(state.z), self.rows)
-        for part in self.kernel.parts:
-            at = np.flatnonzero(part.beyond(rows.times))
-            if len(at):
-                tensors = {name: pt.as_tensor(value) for name, value in values.items()}
-                result[at] += pytensor.function([], part.lost_variance(tensors, rows, at), mode=_QUICK)()
-        return result
+        return mean, variance + self.lost(self.kernel, state.z, rows)
 
     def draws(self, state: State, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draws of the variable that holds the functions."""

@@ -24,7 +24,7 @@ import pytensor.tensor as pt
 from threadpoolctl import threadpool_limits
 
 import zoo
-from zoo.diagnostics.convergence import diagnose
+from zoo.core.convergence import diagnose
 
 
 def hierarchical_logistic(groups: int = 200, columns: int = 5, rows: int = 20_000) -> pm.Model:

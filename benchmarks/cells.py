@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 
 import zoo
-from zoo.inference import augmented_discrete_responses as labels
+from zoo.inference.gibbs import augmented_discrete_responses as labels
 
 T, D, N = 20, 10, 1000
 

@@ -25,9 +25,11 @@ import pymc as pm
 from scipy.stats import multivariate_normal
 
 import zoo
-from zoo.inference.support_vectors import task_features
 from zoo.kernels import MeanRegularised, kernel_matrix
-from zoo.models import kernel_machine, kernel_sides, kernel_spaces
+from zoo.latent.support_vectors import task_features
+from zoo.models.kernel_machine import methods as kernel_machine
+from zoo.models.kernel_machine import sides as kernel_sides
+from zoo.models.kernel_machine import spaces as kernel_spaces
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:

@@ -22,8 +22,8 @@ from scipy.linalg import solve_triangular
 from scipy.stats import invwishart
 
 import zoo
-from zoo.inference import buffet
-from zoo.inference.matrix_normal import _paper_scaled
+from zoo.inference.gibbs import buffet
+from zoo.inference.gibbs.matrix_normal import _paper_scaled
 
 EPSILON = 0.001
 Sweep = Callable[[np.random.Generator, np.ndarray, np.ndarray, float], np.ndarray]

@@ -28,7 +28,7 @@ from arviz_stats.base import array_stats
 from threadpoolctl import threadpool_limits
 
 import zoo
-from zoo.inference.chains import run_chains
+from zoo.inference.run.chains import run_chains
 
 SHAPES = [(139, 110, 28), (100, 20, 5), (1000, 20, 5)]
 FEW_ROWS = [(139, 5, 28), (100, 3, 5)]

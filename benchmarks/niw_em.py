@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from zoo.datasets import load_rcv1_subset, load_school
-from zoo.inference.em import EMResult, expectation_maximisation
+from zoo.inference.em.algorithm import EMResult, expectation_maximisation
 
 
 def rcv1(n: int, n_tasks: int, n_labels: int) -> dict:

@@ -23,7 +23,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from zoo.distributions import InverseGaussian, InverseWishart, MatrixNormal
-from zoo.inference.draws import inverse_gaussians
+from zoo.inference.gibbs.draws import inverse_gaussians
 from zoo.ops import epsilon_insensitive_logp, hinge_logp
 
 ROWS = 10**6

@@ -325,7 +325,7 @@ def nuts() -> None:
     """Effective draws and divergences of the hyper-parameters, by both maps of the white variables."""
     from arviz_stats import summary
 
-    from zoo.models import varying_white
+    from zoo.models.varying_coefficient import white as varying_white
 
     rows, place = county(), zoo.VaryingComponent(columns=("long", "lat"))
     data = rows.take(np.random.default_rng(1).permutation(rows.n_rows)[:150])

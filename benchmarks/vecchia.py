@@ -31,9 +31,9 @@ from scipy.spatial import cKDTree
 from scipy.stats import norm
 
 import zoo
-from zoo.inference.vecchia import Rows, evidence
-from zoo.inference.vecchia_neighbours import nearest_before
-from zoo.inference.vecchia_terms import KINDS, LINEAR, Terms
+from zoo.latent.vecchia import Rows, evidence
+from zoo.latent.vecchia_neighbours import nearest_before
+from zoo.latent.vecchia_terms import KINDS, LINEAR, Terms
 
 Data = zoo.MultiTaskData
 SETTINGS: dict[str, Any] = {"draws": 2, "chains": 1, "random_seed": 1, "progress": False}

@@ -23,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import zoo
-from zoo.models import kernel_sides
+from zoo.models.kernel_machine import sides as kernel_sides
 
 Machine = zoo.MultiTaskKernelMachine
 

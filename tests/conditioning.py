@@ -14,13 +14,15 @@ import numpy as np
 import pymc as pm
 
 from zoo.distributions import InverseWishart, MatrixNormal
-from zoo.inference import em_conditional, em_parts, matrix_normal, population_steps
-from zoo.inference.basis_regression import Gram, gaussian_evidence
-from zoo.inference.draws import wishart
-from zoo.inference.function_conditional import FunctionConditional
-from zoo.inference.latent_gaussian import Dense, LowRank, evidence
+from zoo.inference.em import conditional as em_conditional
+from zoo.inference.em import parts as em_parts
+from zoo.inference.gibbs import matrix_normal, matrix_normal_sweep, population_steps
+from zoo.inference.gibbs.draws import wishart
 from zoo.inference.responses import NormalResponses
-from zoo.inference.task_weights import Loadings, WeightConditional, WeightSums
+from zoo.latent.basis_regression import Gram, gaussian_evidence
+from zoo.latent.function_conditional import FunctionConditional
+from zoo.latent.latent_gaussian import Dense, LowRank, evidence
+from zoo.latent.task_weights import Loadings, WeightConditional, WeightSums
 
 __all__ = ["CONDITIONS", "UPDATES", "spectrum"]
 
@@ -89,7 +91,7 @@ def matrix_normal_rows(condition: float) -> float:
     rng = np.random.default_rng(2)
     H, r, S = rng.standard_normal((T, _D)), rng.standard_normal((T, _D)), np.zeros((T, _D, _D))
     start, replay = H.copy(), np.random.default_rng(3)
-    matrix_normal._draw_rows(np.random.default_rng(3), S, r, H, P, O)
+    matrix_normal_sweep._draw_rows(np.random.default_rng(3), S, r, H, P, O)
     Omega = _exact(O)
     z = _column(replay.standard_normal(_D))
     L = mp.cholesky(mp.mpf(P[0, 0]) * Omega)

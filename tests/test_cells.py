@@ -144,9 +144,9 @@ def test_a_cell_predicts_known_and_new_rows(model, word):
 def test_weights_leave_probit_to_nuts(model):
     """A row of weight 1.7 has no truncated normal variable: Gibbs refuses weights, and is not the default."""
     factory, data = getattr(zoo, model)(likelihood="probit"), data_for("probit")
-    assert factory._engine(None, data) == "gibbs"
+    assert factory.choose_method(None, data) == "gibbs"
     weighted = data_for("probit", weight=np.linspace(0.5, 2.0, T * N))
-    assert factory._engine(None, weighted) == "nuts"
+    assert factory.choose_method(None, weighted) == "nuts"
     with pytest.raises(
         ValueError, match=r"weight is given, and method 'gibbs' of .* takes no weights.*Probit.*'nuts'"
     ):
@@ -155,7 +155,7 @@ def test_weights_leave_probit_to_nuts(model):
         factory.gibbs_kernel(factory.prepare(weighted), np.where(weighted.y > 0, 1.0, -1.0))
     if model in ("MaxMargin", "NonparametricMaxMargin"):
         balanced = getattr(zoo, model)(likelihood="probit", class_weight="balanced")
-        assert balanced._engine(None, data) == "nuts"
+        assert balanced.choose_method(None, data) == "nuts"
         with pytest.raises(ValueError, match=r"class_weight is given, .* or leave class_weight out"):
             balanced.fit(data, "gibbs")
 

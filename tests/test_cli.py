@@ -13,7 +13,7 @@ mpl.use("Agg")
 
 import zoo
 from zoo.cli import main
-from zoo.files import staged_file, staged_folder
+from zoo.support.files import staged_file, staged_folder
 
 _FEW = ["--draws", "20", "--tune", "20", "--chains", "2"]
 _PICTURES = {"task_correlation.png", "coefficient_forest.png", "trace_rank.png"}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import zoo
-from zoo.inference.chains import _Chain, _Plan
+from zoo.inference.run.chains import _Chain, _Plan
 
 OPTIONS = dict(draws=12, tune=6, chains=3, random_seed=11, progress=False)
 

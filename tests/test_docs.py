@@ -211,7 +211,10 @@ def test_architecture_names_every_module():
     packages = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
     modules = set(_modules())
     assert modules - packages - documented == set()
-    assert {name for name in documented if not re.search(r"\.[A-Z]", name)} - modules - {"zoo.load"} == set()
+    assert {name for name in documented if not re.search(r"\.[A-Z]", name)} - modules - {
+        "zoo.load",
+        "zoo.select",
+    } == set()
 
 
 def test_architecture_names_every_dependency():
@@ -226,89 +229,70 @@ def test_architecture_names_every_dependency():
     assert all(f"`{name}`" in text for name in build)
 
 
-# The layers of docs/architecture.md, in order: a module imports from its own layer or from one before it.
-_LAYERS = (
-    (
-        *("arrays", "checks", "completeness", "digest", "fields", "files", "frames", "installed", "memory"),
-        *("seeds", "untrusted", "warning_types"),
-    ),
-    ("columns", "folds", "runner"),
-    ("data", "kernels"),
-    ("inference",),
-    ("ops",),
-    ("distributions",),
-    ("likelihoods",),
-    ("breakdown", "datasets", "model_data"),
-    ("new_rows", "predictive", "predictive_law", "requirements", "storage"),
-    ("fit",),
-    ("fit_model", "groups"),
-    ("manifest",),
-    ("factory",),
-    ("models",),
-    ("registry",),
-    ("testing", "testing_likelihood_case", "testing_likelihoods", "testing_weights"),
-    ("diagnostics",),
-    ("plots", "selection", "steps"),
-    ("report", "demo"),
-    ("experiments",),
-    ("cli",),
+# The rooms of docs/architecture.md, in order: a module imports from its own room or from one before it.
+_ROOMS = (
+    *("_version", "support", "data", "kernels", "inference", "ops", "distributions", "likelihoods", "latent"),
+    *("datasets", "core", "models", "registry", "testing", "diagnostics", "plots", "selection_arguments"),
+    *("selection", "steps", "report", "demo", "experiments", "cli_parts", "cli"),
 )
-_LAYER = {room: i for i, rooms in enumerate(_LAYERS) for room in rooms}
-# Looks ahead, made when a function is called.
-_LATE = {
-    ("factory", "diagnostics"),
-    ("fit", "diagnostics"),
-    ("fit", "factory"),
-    ("fit", "fit_model"),
-    ("fit", "groups"),
-    ("manifest", "zoo"),
-    ("storage", "fit"),
-    ("storage", "registry"),
-    ("storage", "zoo"),
-}
+_AT = {room: i for i, room in enumerate(_ROOMS)}
 
 
-def _room(module: str) -> str:
-    return module.split(".")[1] if "." in module else "zoo"
-
-
-def _imports(path: Path) -> list[tuple[str, bool]]:
-    """Rooms of the package that a file imports, and whether at import time; type checking does not count."""
-    found = []
-
-    def visit(node: ast.AST, late: bool) -> None:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            return
-        if isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"{path} imports relatively"
-            if node.module == "zoo":
-                found.extend((alias.name if alias.name in _LAYER else "zoo", late) for alias in node.names)
-            elif node.module.startswith("zoo."):
-                found.append((_room(node.module), late))
-        if isinstance(node, ast.Import):
-            found.extend(
-                (_room(alias.name), late) for alias in node.names if alias.name.split(".")[0] == "zoo"
-            )
-        late = late or isinstance(node, ast.FunctionDef)
-        for child in ast.iter_child_nodes(node):
-            visit(child, late)
-
-    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+def _package_imports() -> dict[str, set[str]]:
+    """The modules that each module imports: at the top, inside of functions, and for type checkers alike."""
+    modules = set(_modules())
+    packages = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
+    found: dict[str, set[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if name in packages and name != "zoo" and path.name == "__init__.py":
+            continue  # it names what is public, and is no part of a circle
+        targets = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert node.level == 0, f"{path} imports relatively"
+                named = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                targets |= {full if full in modules else node.module for full in named.values()}
+            elif isinstance(node, ast.Import):
+                targets |= {alias.name for alias in node.names}
+        found[name] = {target for target in targets if target in modules} - {name}
+    del found["zoo"]  # it names every public module, each imported at first use
     return found
 
 
 def test_imports_go_one_way():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        room = path.relative_to(PACKAGE).with_suffix("").parts[0]
-        if room == "__init__":  # names every public module, each imported at first use
-            continue
-        assert room in _LAYER, f"{room} has no layer: say in docs/architecture.md and here where it belongs"
-        for target, late in _imports(path):
-            if late and (room, target) in _LATE:
-                continue
-            if target == "zoo":  # the package as users see it: only for what stands above the models
-                assert _LAYER[room] > _LAYER["registry"], f"{path} imports zoo"
-                continue
-            assert _LAYER[target] <= _LAYER[room], f"{path} imports zoo.{target}"
+    for name, targets in _package_imports().items():
+        room = name.split(".")[1]
+        assert room in _AT, f"{room} has no place: say in docs/architecture.md and here where it belongs"
+        for target in targets - {"zoo"}:
+            other = target.split(".")[1]
+            assert _AT[other] <= _AT[room], f"{name} imports {target}"
             if room == "inference":
-                assert target == "inference", f"{path} imports zoo.{target}: engines know no model"
+                assert other == "inference", f"{name} imports {target}: engines know no model"
+        # The package as users see it is only for what stands above the models.
+        assert "zoo" not in targets or _AT[room] > _AT["registry"], f"{name} imports zoo"
+
+
+def test_there_is_no_circle_among_modules():
+    graph = _package_imports()
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise AssertionError(
+                f"modules import each other: {' -> '.join((*above[above.index(name) :], name))}"
+            )
+        if name not in done:
+            for target in sorted(graph.get(name, ())):
+                visit(target, (*above, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_modules_stay_small():
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert {path.name: n for path, n in lines.items() if n > 400} == {}
+    assert len(list(PACKAGE.glob("*.py"))) <= 10

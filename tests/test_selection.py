@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 import warnings
@@ -18,7 +17,7 @@ import zoo
 from zoo import IndependentTasks, MaxMargin, MultiTaskData, PooledTasks
 from zoo.diagnostics import compare, f1_scores
 from zoo.likelihoods import Hinge
-from zoo.selection import _LABEL_SCORES, _REAL_SCORES
+from zoo.selection_arguments import LABEL_SCORES, REAL_SCORES
 
 SEED = 11
 FEW = dict(draws=20, tune=10, random_seed=SEED, n_jobs=1, progress=False)
@@ -55,7 +54,7 @@ def _fits_by_hand(points, folds, method, seed=SEED):
         fit_seed, predict_seed = child.generate_state(2).tolist()
         row, fit = [], None
         for point in points:
-            engine = inspect.signature(getattr(point, f"_fit_{method}")).parameters
+            engine = point.method_named(method).options
             alike = fit is not None and set(fit.posterior) == set(_variables(point, train))
             start = {"start": fit} if alike and "start" in engine else {}
             fit = point.fit(
@@ -122,7 +121,7 @@ def test_details_are_the_columns_of_compare(labels):
     for p in range(2):
         rows = [compare({"fit": fit}, test, random_seed=seed) for fit, test, seed in (row[p] for row in fits)]
         expected = pd.concat(rows).mean()
-        assert set(_LABEL_SCORES) == set(expected.index)
+        assert set(LABEL_SCORES) == set(expected.index)
         assert list(found.details.columns) == ["prior_scale", *expected.index]
         np.testing.assert_allclose(found.details.loc[p, expected.index].astype(float), expected)
 
@@ -144,7 +143,7 @@ def test_lower_rmse_is_better_and_scores_are_on_the_users_scale(real):
     assert expected[0].mean() > 20 > expected[1].mean()
     assert found.best == points[1]
     assert found.best_row == 1
-    assert set(_REAL_SCORES) < set(found.details.columns)
+    assert set(REAL_SCORES) < set(found.details.columns)
     covers = [
         compare({"fit": fit}, t, random_seed=s)["90% interval covers %"].item() for _, (fit, t, s) in fits
     ]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zoo import datasets, diagnostics, distributions, kernels, likelihoods, ops, plots, testing
-    from zoo.data import MultiTaskData
-    from zoo.factory import ModelFactory
-    from zoo.fit import Fit
+    from zoo.core.factory import ModelFactory
+    from zoo.core.fit import Fit
+    from zoo.data.multitask import MultiTaskData
     from zoo.likelihoods import (
         EpsilonInsensitive,
         Gaussian,
@@ -26,23 +26,22 @@ if TYPE_CHECKING:
         ZeroInflatedPoisson,
     )
     from zoo.models.baselines import IndependentTasks, PooledTasks
-    from zoo.models.local_smoothing import KernelLocalSmoothing
-    from zoo.models.max_margin import MaxMargin
-    from zoo.models.multi_laplace import MultiLaplaceGP
-    from zoo.models.multitask_kernel import MultiTaskKernelMachine
-    from zoo.models.niw import NIWLinear
-    from zoo.models.niw_gp import NIWGaussianProcess
-    from zoo.models.nonparametric_max_margin import NonparametricMaxMargin
-    from zoo.models.varying_baselines import NonisotropicVaryingCoefficients, PooledGP
-    from zoo.models.varying_coefficient import VaryingCoefficientGP
-    from zoo.models.varying_component import VaryingComponent
-    from zoo.registry import list_models
+    from zoo.models.kernel_machine.model import MultiTaskKernelMachine
+    from zoo.models.local_smoothing.model import KernelLocalSmoothing
+    from zoo.models.max_margin.indian_buffet import NonparametricMaxMargin
+    from zoo.models.max_margin.matrix_normal import MaxMargin
+    from zoo.models.multi_laplace.model import MultiLaplaceGP
+    from zoo.models.niw.gaussian_process import NIWGaussianProcess
+    from zoo.models.niw.linear import NIWLinear
+    from zoo.models.varying_coefficient.baselines import NonisotropicVaryingCoefficients, PooledGP
+    from zoo.models.varying_coefficient.component import VaryingComponent
+    from zoo.models.varying_coefficient.model import VaryingCoefficientGP
+    from zoo.registry import list_models, load
     from zoo.selection import Selection, select
     from zoo.steps import augmented_step, draw_marginalised, marginalise, sample
-    from zoo.storage import load
-    from zoo.warning_types import ConvergenceWarning
+    from zoo.support.warning_types import ConvergenceWarning
 
-__version__ = "0.1.0"
+from zoo._version import __version__ as __version__
 
 __all__ = [
     "ConvergenceWarning",
@@ -95,44 +94,44 @@ __all__ = [
 
 # Where each public name lives. Imported at first use, so that the command line answers before PyMC is loaded.
 _HOMES = {
-    "ConvergenceWarning": "zoo.warning_types",
+    "ConvergenceWarning": "zoo.support.warning_types",
     "EpsilonInsensitive": "zoo.likelihoods.epsilon_insensitive",
-    "Fit": "zoo.fit",
+    "Fit": "zoo.core.fit",
     "Gaussian": "zoo.likelihoods.gaussian",
     "Hinge": "zoo.likelihoods.hinge",
     "IndependentTasks": "zoo.models.baselines",
-    "KernelLocalSmoothing": "zoo.models.local_smoothing",
+    "KernelLocalSmoothing": "zoo.models.local_smoothing.model",
     "LaplaceNoise": "zoo.likelihoods.laplace_noise",
     "Likelihood": "zoo.likelihoods.base",
     "Logistic": "zoo.likelihoods.logistic",
-    "MaxMargin": "zoo.models.max_margin",
-    "ModelFactory": "zoo.factory",
-    "MultiLaplaceGP": "zoo.models.multi_laplace",
-    "MultiTaskData": "zoo.data",
-    "MultiTaskKernelMachine": "zoo.models.multitask_kernel",
-    "NIWGaussianProcess": "zoo.models.niw_gp",
-    "NIWLinear": "zoo.models.niw",
+    "MaxMargin": "zoo.models.max_margin.matrix_normal",
+    "ModelFactory": "zoo.core.factory",
+    "MultiLaplaceGP": "zoo.models.multi_laplace.model",
+    "MultiTaskData": "zoo.data.multitask",
+    "MultiTaskKernelMachine": "zoo.models.kernel_machine.model",
+    "NIWGaussianProcess": "zoo.models.niw.gaussian_process",
+    "NIWLinear": "zoo.models.niw.linear",
     "NegativeBinomial": "zoo.likelihoods.negative_binomial",
-    "NonisotropicVaryingCoefficients": "zoo.models.varying_baselines",
-    "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
+    "NonisotropicVaryingCoefficients": "zoo.models.varying_coefficient.baselines",
+    "NonparametricMaxMargin": "zoo.models.max_margin.indian_buffet",
     "NormalisedHinge": "zoo.likelihoods.hinge",
     "Poisson": "zoo.likelihoods.poisson",
-    "PooledGP": "zoo.models.varying_baselines",
+    "PooledGP": "zoo.models.varying_coefficient.baselines",
     "PooledTasks": "zoo.models.baselines",
     "Probit": "zoo.likelihoods.probit",
     "Selection": "zoo.selection",
     "StudentT": "zoo.likelihoods.student_t",
-    "VaryingCoefficientGP": "zoo.models.varying_coefficient",
-    "VaryingComponent": "zoo.models.varying_component",
+    "VaryingCoefficientGP": "zoo.models.varying_coefficient.model",
+    "VaryingComponent": "zoo.models.varying_coefficient.component",
     "ZeroInflatedNegativeBinomial": "zoo.likelihoods.zero_inflated_negative_binomial",
     "ZeroInflatedPoisson": "zoo.likelihoods.zero_inflated_poisson",
+    "list_models": "zoo.registry",
+    "load": "zoo.registry",
+    "select": "zoo.selection",
     "augmented_step": "zoo.steps.gibbs",
     "draw_marginalised": "zoo.steps.marginal",
-    "list_models": "zoo.registry",
-    "load": "zoo.storage",
     "marginalise": "zoo.steps.marginal",
     "sample": "zoo.steps.run",
-    "select": "zoo.selection",
 }
 
 

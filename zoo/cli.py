@@ -13,21 +13,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-
-    from zoo.data import MultiTaskData
-    from zoo.factory import ModelFactory
-    from zoo.fit import Fit
+    pass
+from zoo.cli_parts import (
+    TASK_ATTRIBUTE,
+    Interrupted,
+    check_data,
+    console_of,
+    experiments_of,
+    factory_of,
+    has_a_scale,
+    options_of,
+    predictions,
+    read_csv,
+    require_columns,
+    split_names,
+    training_data,
+    with_intercept,
+)
 
 __all__ = ["app", "main"]
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130
-_INTERCEPT = "intercept"
-_TASK_ATTRIBUTE = "zoo_task_column"
 _SHOWN_ROWS = 10
-_PAPERS = ("bussas2015", "evgeniou2005", "li2014", "srijith2014", "yu2005")
 # typer carries its own copy of click in some versions: its exceptions are found through typer's names.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -76,7 +84,7 @@ def demo(
     """Data to posterior to comparison on held-out rows: School where it is at hand, else a shipped panel."""
     from zoo.demo import run_demo
 
-    run_demo(out, draws=draws, tune=tune, chains=chains, seed=seed, console=_console())
+    run_demo(out, draws=draws, tune=tune, chains=chains, seed=seed, console=console_of())
 
 
 @app.command("list")
@@ -85,7 +93,7 @@ def list_models() -> None:
     from zoo.registry import list_models
     from zoo.report import print_frame
 
-    print_frame(_console(), list_models(), "Models")
+    print_frame(console_of(), list_models(), "Models")
 
 
 @app.command()
@@ -135,24 +143,24 @@ def fit(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
 ) -> None:
     """Fit a model to a CSV file."""
-    from zoo.files import require_new, staged_file
     from zoo.report import complete, print_diagnostics
+    from zoo.support.files import require_new, staged_file
 
     require_new(out, overwrite, "--out", "pass --overwrite")
-    factory = _factory(model, set_ or [])
+    factory = factory_of(model, set_ or [])
     with staged_file(out) as temporary:
-        table = _read_csv(data)
-        _require_columns(table, data, {"--y": [y], "--task": [task], "--features": _split(features)})
-        training = _training_data(table, y, task, _split(features), intercept)
+        table = read_csv(data)
+        require_columns(table, data, {"--y": [y], "--task": [task], "--features": split_names(features)})
+        training = training_data(table, y, task, split_names(features), intercept)
         if standardize:
-            training = training.standardize(y=_has_a_scale(factory))
-        _check(factory, training)
+            training = training.standardize(y=has_a_scale(factory))
+        check_data(factory, training)
         typer.echo(f"{factory!r}\n{training!r}")
         result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
         complete(result)
-        result.idata.attrs[_TASK_ATTRIBUTE] = task
+        result.idata.attrs[TASK_ATTRIBUTE] = task
         result.save(temporary, overwrite=True)
-    print_diagnostics(_console(), result, warned=True)
+    print_diagnostics(console_of(), result, warned=True)
     typer.echo(f"Written to {out}")
 
 
@@ -171,22 +179,22 @@ def predict(
     seed: Seed = None,
 ) -> None:
     """Predict the rows of a CSV file."""
-    from zoo.files import staged_file
+    from zoo.registry import load
     from zoo.report import print_frame, write_csv
-    from zoo.storage import load
+    from zoo.support.files import staged_file
 
     fitted = load(fit)
-    table = _read_csv(data)
-    column = task or str(fitted.idata.attrs.get(_TASK_ATTRIBUTE) or fitted.data.task_column or "task")
-    _require_columns(table, data, {"--task": [column]})
-    table = _with_intercept(table, fitted)
+    table = read_csv(data)
+    column = task or str(fitted.idata.attrs.get(TASK_ATTRIBUTE) or fitted.data.task_column or "task")
+    require_columns(table, data, {"--task": [column]})
+    table = with_intercept(table, fitted)
     if out is None:
-        predicted = _predict(fitted, table, column, new_task, ci_prob, seed)
+        predicted = predictions(fitted, table, column, new_task, ci_prob, seed)
         title = f"First {min(_SHOWN_ROWS, len(predicted))} of {len(predicted):,} rows (--out writes all)"
-        print_frame(_console(), predicted.head(_SHOWN_ROWS), title)
+        print_frame(console_of(), predicted.head(_SHOWN_ROWS), title)
         return
     with staged_file(out) as temporary:
-        predicted = _predict(fitted, table, column, new_task, ci_prob, seed)
+        predicted = predictions(fitted, table, column, new_task, ci_prob, seed)
         write_csv(predicted, temporary)
     typer.echo(f"{len(predicted):,} rows written to {out}")
 
@@ -196,10 +204,10 @@ def report(
     fit: FitFile, out: Annotated[Path, typer.Option(help="Folder for the table and pictures.")]
 ) -> None:
     """Write a summary table and pictures of a fit into a folder."""
+    from zoo.registry import load
     from zoo.report import run_report
-    from zoo.storage import load
 
-    files = run_report(load(fit), out, _console())
+    files = run_report(load(fit), out, console_of())
     typer.echo(f"{', '.join(files)} written to {out}")
 
 
@@ -265,10 +273,10 @@ def reproduce(
 
     Without --table and --figure all of them. Jobs that the folder holds already are not run again.
     """
-    experiments = _experiments(paper)
+    experiments = experiments_of(paper)
     everything = not table and not figure
-    given = {"splits": splits, "repeats": repeats, "sets": _split(sets)}
-    options = _options_of(experiments.reproduce, paper, given)
+    given = {"splits": splits, "repeats": repeats, "sets": split_names(sets)}
+    options = options_of(experiments.reproduce, paper, given)
     try:
         outcome = experiments.reproduce(
             out,
@@ -277,174 +285,16 @@ def reproduce(
             cv=cv,
             n_jobs=jobs,
             quick=quick,
-            console=_console(),
+            console=console_of(),
             **options,
         )
     except KeyboardInterrupt:
-        raise _Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
+        raise Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
     if outcome.failures:
         raise typer.Exit(_fail(f"{len(outcome.failures)} jobs failed: {', '.join(outcome.failures)}.", 1))
 
 
 # -------------------------------------------------------------------- parts of commands
-
-
-class _Interrupted(Exception):
-    """Ctrl-C in a command that keeps what is done; typer would turn KeyboardInterrupt into a bare exit code."""
-
-
-def _experiments(paper: str) -> Any:
-    """The module of a paper's experiments: it has TABLES, FIGURES and ``reproduce``."""
-    from importlib import import_module
-
-    from zoo.checks import one_of
-
-    one_of(paper, _PAPERS, "paper")
-    return import_module(f"zoo.experiments.{paper}")
-
-
-def _options_of(function: Any, paper: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given; one that the function does not take is refused."""
-    from inspect import signature
-
-    taken = signature(function).parameters
-    options = {name: value for name, value in given.items() if value is not None}
-    for name in options:
-        if name not in taken:
-            others = [f"--{known}" for known in given if known in taken]
-            raise ValueError(
-                f"--{name} says nothing about {paper}, which takes {' and '.join(others)}. Leave it out."
-            )
-    return options
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
-def _factory(model: str, settings: Sequence[str]) -> ModelFactory:
-    """The model with the fields of ``--set``."""
-    import json
-
-    from zoo.fields import changed
-    from zoo.registry import get_factory
-
-    cls = get_factory(model)
-    values: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise ValueError(f"--set {setting!r} has no '='. Write --set field=value.")
-        try:
-            values[name] = json.loads(text)
-        except json.JSONDecodeError:
-            values[name] = text
-    with _settings_of_the_right_kind(model):
-        return changed(cls(), values)
-
-
-@contextmanager
-def _settings_of_the_right_kind(model: str) -> Iterator[None]:
-    """A value of a kind that a field's check did not expect is bad input too."""
-    try:
-        yield
-    except TypeError as error:
-        raise ValueError(f"--set gives {model} a value it cannot use: {error}.") from error
-
-
-def _check(factory: ModelFactory, data: MultiTaskData) -> None:
-    """Hold the fields against the data; what it warns of, the fit warns of again."""
-    with _settings_of_the_right_kind(type(factory).__name__), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        factory.validate(data)
-
-
-def _has_a_scale(factory: ModelFactory) -> bool:
-    """Whether y may be scaled: it is no label, and its mean is f itself, not a function of it as that of counts."""
-    from zoo.likelihoods.base import Likelihood
-
-    return factory.likelihood.responses == "real" and type(factory.likelihood).mean is Likelihood.mean
-
-
-def _split(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    if not path.is_file():
-        raise FileNotFoundError(f"--data {str(path)!r} is no file. Give a CSV file.")
-    try:
-        table = pd.read_csv(path)
-    except (ValueError, pd.errors.ParserError) as error:
-        raise ValueError(f"--data {str(path)!r} cannot be read as CSV ({error}).") from error
-    if table.empty:
-        raise ValueError(f"--data {str(path)!r} has no rows. Give at least one below the header.")
-    return table
-
-
-def _require_columns(table: pd.DataFrame, path: Path, wanted: dict[str, list[str] | None]) -> None:
-    for option, columns in wanted.items():
-        for column in columns or []:
-            if column not in table.columns:
-                raise ValueError(
-                    f"{option} names {column!r}, which is no column of {str(path)!r}. "
-                    f"Its columns are {', '.join(map(str, table.columns))}."
-                )
-
-
-def _training_data(
-    table: pd.DataFrame, y: str, task: str, features: list[str] | None, intercept: bool
-) -> MultiTaskData:
-    from zoo.data import MultiTaskData
-
-    data = MultiTaskData.from_frame(table, y=y, task=task, features=features)
-    if intercept and _INTERCEPT in data.feature_names:
-        typer.echo(f"The data have a column {_INTERCEPT!r}: none is added.")
-        return data
-    return data.add_intercept(_INTERCEPT) if intercept else data
-
-
-def _with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:
-    """The table with the column of ones that ``zoo fit`` added, where the file has none."""
-    names = fitted.data.feature_names
-    if _INTERCEPT in table.columns or _INTERCEPT not in names:
-        return table
-    # A column of that name in the user's own training data may hold anything: only ones are filled in.
-    ones = bool((fitted.data.inputs[:, names.index(_INTERCEPT)] == 1.0).all())
-    return table.assign(**{_INTERCEPT: 1.0}) if ones else table
-
-
-def _predict(
-    fitted: Fit, table: pd.DataFrame, column: str, new_task: bool, ci_prob: float, seed: int | None
-) -> pd.DataFrame:
-    """Predictions by row of the file; with ``new_task``, known tasks are predicted as known ones."""
-    import pandas as pd
-
-    from zoo.new_rows import column_labels
-
-    if table[column].isna().any():
-        row = int(table[column].isna().to_numpy().argmax())
-        raise ValueError(f"column {column!r} is missing in row {row}. Name the task of every row.")
-    known_names = fitted.data.task_names
-    labels = pd.Series(column_labels(table[column].to_numpy(), known_names), table.index, dtype=object)
-    known = labels.isin(known_names)
-    groups = [(known, False), (~known, True)] if new_task else [(known | True, False)]
-    parts = []
-    for rows, unseen in groups:
-        if rows.any():
-            predicted = fitted.predict(
-                table[rows], task=labels[rows], new_task=unseen, ci_prob=ci_prob, random_seed=seed
-            )
-            parts.append(predicted.to_dataframe().set_index(table.index[rows]))
-    result = pd.concat(parts).sort_index().rename_axis("row")
-    if "label" in result and (result["label"] % 1 == 0).all():
-        # Classes are 0 and 1 in the user's file, not 0.000 and 1.000.
-        result["label"] = result["label"].astype(int)
-    return result[["task", *(name for name in result.columns if name != "task")]]
 
 
 # -------------------------------------------------------------------- entry point
@@ -464,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = app(given, standalone_mode=False, prog_name="zoo") or 0
         except (KeyboardInterrupt, typer.Abort):
             code = _INTERRUPTED
-        except _Interrupted as error:
+        except Interrupted as error:
             return _fail(str(error), _INTERRUPTED)
         except _USAGE_ERROR as error:
             return _fail(f"{error.format_message()} Try 'zoo --help'.", _BAD_INPUT)

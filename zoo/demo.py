@@ -11,12 +11,11 @@ import pandas as pd
 from rich.console import Console
 
 import zoo
-from zoo.data import MultiTaskData
+from zoo.core.factory import ModelFactory
+from zoo.core.fit import Fit
+from zoo.data.multitask import MultiTaskData
 from zoo.datasets.registry import FILES, cache_folder
 from zoo.diagnostics import compare
-from zoo.factory import ModelFactory
-from zoo.files import staged_folder
-from zoo.fit import Fit
 from zoo.report import (
     complete,
     print_diagnostics,
@@ -26,6 +25,7 @@ from zoo.report import (
     with_scale,
     write_csv,
 )
+from zoo.support.files import staged_folder
 
 __all__ = ["DemoData", "choose_data", "run_demo"]
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
 import pandas as pd
 
-from zoo.factory import ModelFactory
-from zoo.installed import MODELS, broken, entries, load_class, warn
+from zoo.core.factory import ModelFactory
+from zoo.core.fit import Fit
+from zoo.core.loading import load as read_fit
+from zoo.likelihoods.base import Likelihood
+from zoo.support.installed import MODELS, broken, entries, load_class, warn
 
-__all__ = ["FACTORIES", "factories", "get_factory", "is_registered", "list_models"]
+__all__ = ["FACTORIES", "factories", "get_factory", "list_models", "load"]
 
 FACTORIES = {
-    "MaxMargin": "zoo.models.max_margin",
-    "NonparametricMaxMargin": "zoo.models.nonparametric_max_margin",
-    "NIWLinear": "zoo.models.niw",
-    "NIWGaussianProcess": "zoo.models.niw_gp",
-    "MultiLaplaceGP": "zoo.models.multi_laplace",
-    "MultiTaskKernelMachine": "zoo.models.multitask_kernel",
-    "KernelLocalSmoothing": "zoo.models.local_smoothing",
-    "VaryingCoefficientGP": "zoo.models.varying_coefficient",
-    "NonisotropicVaryingCoefficients": "zoo.models.varying_baselines",
-    "PooledGP": "zoo.models.varying_baselines",
+    "MaxMargin": "zoo.models.max_margin.matrix_normal",
+    "NonparametricMaxMargin": "zoo.models.max_margin.indian_buffet",
+    "NIWLinear": "zoo.models.niw.linear",
+    "NIWGaussianProcess": "zoo.models.niw.gaussian_process",
+    "MultiLaplaceGP": "zoo.models.multi_laplace.model",
+    "MultiTaskKernelMachine": "zoo.models.kernel_machine.model",
+    "KernelLocalSmoothing": "zoo.models.local_smoothing.model",
+    "VaryingCoefficientGP": "zoo.models.varying_coefficient.model",
+    "NonisotropicVaryingCoefficients": "zoo.models.varying_coefficient.baselines",
+    "PooledGP": "zoo.models.varying_coefficient.baselines",
     "IndependentTasks": "zoo.models.baselines",
     "PooledTasks": "zoo.models.baselines",
 }
@@ -29,7 +33,7 @@ FACTORIES = {
 
 
 def factories() -> tuple[str, ...]:
-    """Names of all factories: of this package, then of installed ones (:mod:`zoo.installed`), not imported yet."""
+    """Names of all factories, without importing them: those of this package, then of installed ones."""
     return (*FACTORIES, *sorted(entries(MODELS, FACTORIES)))
 
 
@@ -55,12 +59,31 @@ def get_factory(name: str) -> type[ModelFactory]:
     return factory
 
 
-def is_registered(cls: type[ModelFactory]) -> bool:
-    """Whether the name of a class means this class."""
-    try:
-        return cls.__name__ in factories() and get_factory(cls.__name__) is cls
-    except ValueError:  # the name belongs to a package that is broken
-        return False
+def load(
+    path: str | os.PathLike[str],
+    factory: type[ModelFactory] | None = None,
+    likelihood: type[Likelihood] | None = None,
+) -> Fit:
+    """Read a fit that :meth:`Fit.save` wrote. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path
+    factory : type, optional
+        The class of a model of your own, which no installed package has by its name.
+    likelihood : type, optional
+        The class of a likelihood of your own.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        The file is damaged, or no fit of this package, or of another schema version.
+    """
+    return read_fit(
+        path, lambda name: get_factory(name) if name in factories() else None, factory, likelihood
+    )
 
 
 def list_models() -> pd.DataFrame:

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zoo.completeness import shortfall
-from zoo.files import staged_folder
+from zoo.core.completeness import shortfall
+from zoo.support.files import staged_folder
 
 if TYPE_CHECKING:
-    from zoo.fit import Fit
+    from zoo.core.fit import Fit
 
 __all__ = [
     "complete",
@@ -111,7 +111,7 @@ def print_diagnostics(console: Console, fit: Fit, warned: bool = False) -> None:
 
     ``warned`` leaves out what the fit has just said in its warning: what to do.
     """
-    from zoo.diagnostics.verdict import verdict_text
+    from zoo.core.verdict import verdict_text
 
     console.print(verdict_text(fit, brief=warned), markup=False, soft_wrap=True)
 
@@ -145,7 +145,7 @@ def run_report(fit: Fit, out: str | os.PathLike[str], console: Console) -> list[
     Returns the file names.
     """
     from zoo import plots
-    from zoo.diagnostics.convergence import has_chains
+    from zoo.core.convergence import has_chains
 
     with staged_folder(out) as folder:
         summary = summary_table(fit)

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
 import pandas as pd
-import xarray as xr
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from zoo.checks import one_of, whole_number
-from zoo.completeness import shortfall
-from zoo.data import MultiTaskData
+from zoo.core.completeness import shortfall
+from zoo.core.factory import ModelFactory
+from zoo.core.fields import changed, field_value
+from zoo.core.fit import Fit
+from zoo.data.multitask import MultiTaskData
 from zoo.diagnostics import compare
-from zoo.factory import ModelFactory
-from zoo.fields import changed, field_value
-from zoo.fit import Fit
-from zoo.seeds import sequence
-from zoo.warning_types import collected, warn_of_convergence
+from zoo.selection_arguments import Score, folds_of, grid_points, readable_score, started_variables
+from zoo.support.checks import whole_number
+from zoo.support.seeds import sequence
+from zoo.support.warning_types import collected, warn_of_convergence
 
 __all__ = ["Selection", "select"]
 
-Score = str | Callable[[MultiTaskData, xr.Dataset], float]
 
-# Columns of `compare` that order models, the default first. The coverage of an interval does not: it is best
-# near its probability.
-_REAL_SCORES = ("explained variance %", "per task %", "RMSE", "MAE")
-_LABEL_SCORES = ("micro F1 %", "macro F1 %", "accuracy %", "log loss")
 _LOWER_IS_BETTER = ("RMSE", "MAE", "log loss")
 
 
@@ -166,20 +160,20 @@ def select(
         "chains": whole_number(chains, "chains", 1),
         **method_options,
     }
-    changes = _grid_points(factory, grid)
+    changes = grid_points(factory, grid)
     points = [changed(factory, change, "grid: ") for change in changes]
-    score = _readable_score(points, score)
+    score = readable_score(points, score)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fits warn again
         for point in points:
             point.validate(data)
         # By all the data: a default that depends on their size is then the same in all folds.
-        methods = [point._engine(method, data) for point in points]
+        methods = [point.choose_method(method, data) for point in points]
         started = [
-            _started_variables(point, name, data, method_options)
+            started_variables(point, name, data, method_options)
             for point, name in zip(points, methods, strict=True)
         ]
-    folds = _folds(data, cv, random_seed)
+    folds = folds_of(data, cv, random_seed)
 
     named = list(dict.fromkeys(field for change in changes for field in change))
     shown = [", ".join(f"{field}={value!r}" for field, value in change.items()) for change in changes]
@@ -212,82 +206,6 @@ def select(
 
 
 # ---------------------------------------------------------------- arguments
-
-
-def _grid_points(factory: ModelFactory, grid: Any) -> list[dict[str, Any]]:
-    """The changed fields of each grid point; raises with the list of the fields where one is unknown."""
-    if isinstance(grid, Mapping):
-        for field, values in grid.items():
-            if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-                raise ValueError(f"grid holds {values!r} for the field {field!r}. Give a list of values.")
-        lists = {field: list(values) for field, values in grid.items()}
-        for field, values in lists.items():
-            if not values:
-                raise ValueError(f"grid holds no value for the field {field!r}. Give at least one.")
-        points = (
-            [dict(zip(lists, values, strict=True)) for values in product(*lists.values())] if lists else []
-        )
-    elif isinstance(grid, Sequence) and not isinstance(grid, str):
-        for i, point in enumerate(grid):
-            if not isinstance(point, Mapping):
-                raise ValueError(f"grid holds {point!r} at position {i}. Give a dict of field to value.")
-        points = [dict(point) for point in grid]
-    else:
-        raise ValueError(f"grid is {grid!r}. Give a dict of field to values, or a list of dicts.")
-    if not points:
-        raise ValueError("grid is empty. Name at least one field and its values.")
-    # A numpy scalar would neither print nor be saved as the number that it is.
-    return [
-        {field: value.item() if isinstance(value, np.generic) else value for field, value in point.items()}
-        for point in points
-    ]
-
-
-def _readable_score(points: list[ModelFactory], score: Score | None) -> Score:
-    kinds = {point.likelihood.labels for point in points}
-    if len(kinds) > 1:
-        raise ValueError(
-            "grid mixes models of labels and of real responses. Select among one kind at a time."
-        )
-    if callable(score):
-        return score
-    columns = _LABEL_SCORES if kinds.pop() else _REAL_SCORES
-    if score is None:
-        return columns[0]
-    one_of(score, columns, "score")
-    return score
-
-
-def _started_variables(
-    factory: ModelFactory, method: str, data: MultiTaskData, options: Mapping[str, Any]
-) -> tuple[str, set[str]] | None:
-    """Method and variables of a model that can start from another fit, None if it cannot.
-
-    A fit with other variables says nothing of those it lacks, and may hold values of what is fixed here. Raises
-    where the method does not have the options.
-    """
-    parameters = inspect.signature(getattr(factory, f"_fit_{method}")).parameters
-    allowed = [p for p in parameters if p not in ("data", "y", "run", "start")]
-    for option in options:
-        one_of(option, allowed, f"the options of method {method!r}")
-    if "start" not in parameters:
-        return None
-    model = factory.build(data)
-    return method, {str(v.name) for v in model.free_RVs + model.deterministics}
-
-
-def _folds(data: MultiTaskData, cv: Any, random_seed: Any) -> list[tuple[MultiTaskData, MultiTaskData]]:
-    if isinstance(cv, str) or not isinstance(cv, Iterable):
-        return data.folds(whole_number(cv, "cv", 2), random_seed)
-    folds = [tuple(pair) for pair in cv]
-    for k, pair in enumerate(folds):
-        if len(pair) != 2 or not all(isinstance(part, MultiTaskData) for part in pair):
-            raise ValueError(
-                f"cv holds no pair of MultiTaskData at position {k}. Give (train, held_out) pairs."
-            )
-    if not folds:
-        raise ValueError("cv is empty. Give a number of folds, or a list of (train, held_out) pairs.")
-    return [(train, test) for train, test in folds]
 
 
 # ---------------------------------------------------------------- running

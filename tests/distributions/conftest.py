@@ -10,7 +10,8 @@ import pytest
 def backend(request):
     """Python operations, which need no compilation; the default backend for tests marked ``compiled``.
 
-    ``tests/test_ops.py`` compares the numbers of all backends, so that checking them on one is enough.
+    ``tests/ops/test_pseudo_likelihoods.py`` compares the numbers of all backends, so that checking them on
+    one is enough.
     """
     mode = "Mode" if request.node.get_closest_marker("compiled") else "FAST_COMPILE"
     with pytensor.config.change_flags(mode=mode):

@@ -12,7 +12,7 @@ from pymc.logprob.utils import ParameterValueError
 from scipy import integrate, special, stats
 
 from zoo.distributions import GeneralisedInverseGaussian, InverseGaussian
-from zoo.inference.draws import inverse_gaussians
+from zoo.inference.gibbs.draws import inverse_gaussians
 
 ALARM = 1e-5
 MEANS = [1e-8, 1e-3, 1.0, 30.0, 1e4, 1e8, 1e12, 1e99, 1e101, 1e300, np.inf]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.warning_types import ConvergenceWarning
+from zoo.support.warning_types import ConvergenceWarning
 
 # Of each property in the second pass; docs/verification.md has a thousand.
 CASES = int(os.environ.get("ZOO_HOSTILE_CASES", "25"))

@@ -16,9 +16,9 @@ from pytensor.compile.mode import Mode
 import zoo
 from tests.hostile import strategies
 from tests.hostile.outcome import CASES, attempt, require_finite
-from zoo.breakdown import breakdown_explained
-from zoo.inference.group_moves import slice_log_scale
-from zoo.inference.kernel_gibbs import slice_step
+from zoo.core.breakdown import breakdown_explained
+from zoo.inference.gibbs.group_moves import slice_log_scale
+from zoo.latent.slice_hyper import slice_step
 from zoo.registry import FACTORIES, get_factory
 
 # Small graphs that run twice: compiling them costs more than running them slowly.
@@ -226,8 +226,9 @@ def test_draws_and_predictions_that_are_not_finite_are_refused(monkeypatch):
     draw = zoo.PooledTasks._fit_exact
 
     def broken(self, data, y, run):
-        posterior, stats = draw(self, data, y, run)
-        return {**posterior, "noise": posterior["noise"] * np.nan}, stats
+        result = draw(self, data, y, run)
+        lost = {**result.posterior, "noise": result.posterior["noise"] * np.nan}
+        return result._replace(posterior=lost)
 
     monkeypatch.setattr(zoo.PooledTasks, "_fit_exact", broken)
     with pytest.raises(ValueError, match=r"method 'exact' lost all its digits.*column 'a'"):

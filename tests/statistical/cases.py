@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import zoo
-from zoo.data import MultiTaskData
-from zoo.factory import ModelFactory
+from zoo.core.factory import ModelFactory
+from zoo.data.multitask import MultiTaskData
 from zoo.registry import FACTORIES, get_factory
 
 
@@ -81,7 +81,7 @@ def all_cases() -> list[Case]:
             continue
         for fields in FIELDS.get(model, [{}]):
             factory = get_factory(model)(**fields)
-            exact = [m.name for m in factory._methods() if m.exact and m.name in factory.methods]
+            exact = [m.name for m in factory.method_table() if m.exact and m.name in factory.methods]
             for method in exact:
                 if (model, method) not in LEFT_OUT:
                     found.append(Case(model, method, fields, OPTIONS.get((model, method), {})))

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from tests.statistical.exact import Draws, accepted, inverse_wishart
-from zoo.models.niw_base import NIWBase
+from zoo.models.niw.base import NIWBase
 
 __all__ = ["posterior_draws"]
 

@@ -41,8 +41,8 @@ _MAX_MARGIN = (
     f"{_KERNELS}::test_max_margin[hinge, more tasks than features]",
     f"{_KERNELS}::test_max_margin[hinge, more features than tasks]",
 )
-_COLLAPSED = ("tests/test_collapsed_covariance.py",)
-_ONE_COEFFICIENT = ("tests/test_max_margin.py::test_one_coefficient_against_quadrature",)
+_COLLAPSED = ("tests/inference/test_collapsed_covariance.py",)
+_ONE_COEFFICIENT = ("tests/models/test_max_margin.py::test_one_coefficient_against_quadrature",)
 _NIW = (
     f"{_KERNELS}::test_against_joint_draws[population]",
     f"{_KERNELS}::test_against_joint_draws[population, group moves, noise by task]",
@@ -51,8 +51,8 @@ _RARE = (
     f"{_KERNELS}::test_against_joint_draws[matrix normal, logistic, rare]",
     f"{_KERNELS}::test_against_joint_draws[population, logistic, rare]",
 )
-_RARE_UNIT = ("tests/test_likelihood_moves.py",)
-_LOOSE_UNIT = ("tests/test_collapsed_population.py",)
+_RARE_UNIT = ("tests/inference/test_likelihood_moves.py",)
+_LOOSE_UNIT = ("tests/inference/test_collapsed_population.py",)
 _LOOSE = (
     f"{_KERNELS}::test_against_joint_draws[population, loose]",
     f"{_KERNELS}::test_against_joint_draws[population, one loose, noise by task]",
@@ -65,23 +65,23 @@ def _cell(prior: str, likelihood: str) -> tuple[str, ...]:
     return (f"{_KERNELS}::test_against_joint_draws[{prior}, {likelihood}]",)
 
 
-_EM = ("tests/test_em.py",)
-_BUFFET = ("tests/test_buffet.py",)
+_EM = ("tests/inference/test_em.py",)
+_BUFFET = ("tests/inference/test_buffet.py",)
 _TREES = (
-    "tests/test_task_kernels.py::test_tree_in_closed_form",
-    "tests/test_task_kernels.py::test_tree_is_the_covariance_of_the_hierarchical_model",
+    "tests/kernels/test_task_kernel.py::test_tree_in_closed_form",
+    "tests/kernels/test_task_kernel.py::test_tree_is_the_covariance_of_the_hierarchical_model",
 )
 _DISTRIBUTIONS = ("tests/distributions/test_inverse_wishart.py",)
 
-_PROBIT = ("tests/test_probit.py",)
-_RESPONSES = ("tests/test_augmented_responses.py",)
+_PROBIT = ("tests/inference/test_probit.py",)
+_RESPONSES = ("tests/inference/test_augmented_responses.py",)
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---------------------------------------------------------------- augmentations of likelihoods
     Mutant(
         "truncated_normal_shift",
         "truncated normal variables are accepted as if their exponential law had the rate of the bound",
-        "zoo/inference/augmented_probit.py",
+        "zoo/inference/gibbs/augmented_probit.py",
         "gap = (e - 1.0) / rate",
         "gap = e / rate",
         _PROBIT,
@@ -89,7 +89,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "probit_side",
         "the latent variable of a probit label lies on the positive side whatever the label",
-        "zoo/inference/augmented_probit.py",
+        "zoo/inference/gibbs/augmented_probit.py",
         "v[n] = y[n] * normal_excess",
         "v[n] = normal_excess",
         _PROBIT,
@@ -97,7 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "laplace_shape",
         "the inverse Gaussian variable of Laplace noise is scaled by c instead of its square",
-        "zoo/inference/augmented_real_responses.py",
+        "zoo/inference/gibbs/augmented_real_responses.py",
         "w[n] *= c * c",
         "w[n] *= c",
         _RESPONSES,
@@ -108,24 +108,24 @@ MUTANTS: tuple[Mutant, ...] = (
         "zoo/likelihoods/zero_inflated.py",
         "structural = pt.sigmoid(log_one - log_rest - log_zero)",
         "structural = 1.0",
-        ("tests/test_zero_inflated.py::test_information_is_the_expected_square_of_the_slope",),
+        ("tests/likelihoods/test_zero_inflated.py::test_information_is_the_expected_square_of_the_slope",),
     ),
     # ---------------------------------------------------------------- seams
     Mutant(
         "recomputed_named_variables",
         "the built model lets PyMC compute named variables from auxiliary ones drawn from the prior",
-        "zoo/fit_model.py",
+        "zoo/core/pymc_models.py",
         "return [*super().basic_RVs, *named]",
         "return [*super().basic_RVs, *named[:0]]",
-        ("tests/test_fit_model.py::test_a_copy_of_the_built_model_reads_posteriors_too",),
+        ("tests/core/test_pymc_models.py::test_a_copy_of_the_built_model_reads_posteriors_too",),
     ),
     Mutant(
         "prior_scale_without_trace",
         "the prior density of the moved scale forgets that one covariance has a given trace",
-        "zoo/models/prior_density.py",
+        "zoo/core/prior_density.py",
         "n_features * (n_features + 1) / 2.0 - 1.0 -",
         "n_features * (n_features + 1) / 2.0 -",
-        ("tests/test_fit_model.py::test_prior_density_by_change_of_variables",),
+        ("tests/core/test_pymc_models.py::test_prior_density_by_change_of_variables",),
     ),
     Mutant(
         "weightless_normaliser",
@@ -133,29 +133,29 @@ MUTANTS: tuple[Mutant, ...] = (
         "zoo/likelihoods/epsilon_insensitive.py",
         "rows = sums_by_group(task, weight, len(C))",
         "rows = sums_by_group(task, np.ones(len(f)), len(C))",
-        ("tests/test_weights.py::test_the_learned_C_of_weighted_rows_is_that_of_repeated_rows",),
+        ("tests/core/test_weights.py::test_the_learned_C_of_weighted_rows_is_that_of_repeated_rows",),
     ),
     Mutant(
         "noise_of_proposals",
         "noises proposed for a new task are not weighed by their prior over the proposal",
-        "zoo/models/multi_laplace.py",
+        "zoo/models/multi_laplace/new_tasks.py",
         "np.log(v) - B * v + np.log(B)",
         "0.0 * v",
-        ("tests/test_multi_laplace.py::test_condition_draws_the_noise_that_the_labels_tell",),
+        ("tests/models/test_multi_laplace.py::test_condition_draws_the_noise_that_the_labels_tell",),
     ),
     Mutant(
         "mixture_without_spread",
         "the density of a mixture of normal laws without their standard deviations",
-        "zoo/predictive_law.py",
+        "zoo/core/predictive_law.py",
         "parts = -0.5 * z**2 - np.log(self.sd) -",
         "parts = -0.5 * z**2 -",
-        ("tests/test_predictive_law.py::test_moments_and_density_of_a_mixture",),
+        ("tests/core/test_predictive_law.py::test_moments_and_density_of_a_mixture",),
     ),
     # ---------------------------------------------------------------- any likelihood under any prior
     Mutant(
         "augmented_sums_by_row",
         "linear terms of an augmented population go without the input",
-        "zoo/inference/augmented_population.py",
+        "zoo/inference/gibbs/augmented_population.py",
         "linear[block, i, lane] += v[n] * x[i]",
         "linear[block, i, lane] += v[n]",
         _cell("population", "logistic"),
@@ -163,40 +163,40 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "logistic_at_zero",
         "the Polya-Gamma variables of labels are drawn at f = 0",
-        "zoo/inference/augmented_discrete_responses.py",
+        "zoo/inference/gibbs/augmented_discrete_responses.py",
         "w[n] = polya_gamma(rng, weight[n], f[n])",
         "w[n] = polya_gamma(rng, weight[n], 0.0)",
-        ("tests/test_augmented_responses.py", *_cell("population", "logistic")),
+        ("tests/inference/test_augmented_responses.py", *_cell("population", "logistic")),
     ),
     Mutant(
         "counts_without_offset",
         "the linear term of counts forgets the logarithm of the dispersion",
-        "zoo/inference/augmented_discrete_responses.py",
+        "zoo/inference/gibbs/augmented_discrete_responses.py",
         "v[n] = 0.5 * weight[n] * (y[n] - d) + w[n] * log_d",
         "v[n] = 0.5 * weight[n] * (y[n] - d)",
-        ("tests/test_augmented_responses.py", *_cell("population", "negative binomial")),
+        ("tests/inference/test_augmented_responses.py", *_cell("population", "negative binomial")),
     ),
     Mutant(
         "student_t_shape",
         "the gamma variable of a Student-t row has nu for nu + 1",
-        "zoo/inference/augmented_real_responses.py",
+        "zoo/inference/gibbs/augmented_real_responses.py",
         "rng.standard_gamma(0.5 * weight[n] * (nu + 1.0))",
         "rng.standard_gamma(0.5 * weight[n] * nu)",
-        ("tests/test_augmented_responses.py", *_cell("population", "student t")),
+        ("tests/inference/test_augmented_responses.py", *_cell("population", "student t")),
     ),
     Mutant(
         "gaussian_shape",
         "the noise of Gaussian rows of a matrix-normal prior counts the rows twice",
-        "zoo/inference/augmented_real_responses.py",
+        "zoo/inference/gibbs/augmented_real_responses.py",
         "return -size * new - 0.5 * squares * math.exp(-2.0 * new) + log_law(law, new)",
         "return -2.0 * size * new - 0.5 * squares * math.exp(-2.0 * new) + log_law(law, new)",
-        ("tests/test_augmented_responses.py", *_cell("matrix normal", "gaussian")),
+        ("tests/inference/test_augmented_responses.py", *_cell("matrix normal", "gaussian")),
     ),
     # ---------------------------------------------------------------- li2014
     Mutant(
         "half_cross_term",
         "li2014's printed conditional has a factor 1/2 before the other tasks' coefficients",
-        "zoo/inference/matrix_normal.py",
+        "zoo/inference/gibbs/matrix_normal_sweep.py",
         "draw = r[t] - O @ others\n",
         "draw = r[t] - 0.5 * (O @ others)\n",
         _MAX_MARGIN,
@@ -204,7 +204,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "inverse_of_the_entry",
         "1 / R_tt for the entry (t, t) of the inverse of R in the precision of a task",
-        "zoo/inference/matrix_normal.py",
+        "zoo/inference/gibbs/matrix_normal_sweep.py",
         "factor = np.linalg.cholesky(S[t] + P[t, t] * O)",
         "factor = np.linalg.cholesky(S[t] + O / np.linalg.inv(P)[t, t])",
         _MAX_MARGIN,
@@ -212,7 +212,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "degrees_of_freedom_of_tasks",
         "one degree of freedom too few for the covariance of tasks",
-        "zoo/inference/matrix_normal.py",
+        "zoo/inference/gibbs/matrix_normal_sweep.py",
         "wishart(rng, nu_task + n_features, ",
         "wishart(rng, nu_task + n_features - 1, ",
         _MAX_MARGIN,
@@ -220,7 +220,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "degrees_of_freedom_of_features",
         "one degree of freedom too many for the covariance of features",
-        "zoo/inference/matrix_normal.py",
+        "zoo/inference/gibbs/matrix_normal_sweep.py",
         "wishart(rng, nu_feature + n_tasks, ",
         "wishart(rng, nu_feature + n_tasks + 1, ",
         _MAX_MARGIN,
@@ -228,15 +228,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "bartlett_off_by_one",
         "degrees of freedom of Bartlett's diagonal counted from one",
-        "zoo/inference/draws.py",
+        "zoo/inference/gibbs/draws.py",
         "rng.chisquare(degrees - i)",
         "rng.chisquare(degrees - i - 1)",
-        ("tests/test_draws.py",),
+        ("tests/inference/test_draws.py",),
     ),
     Mutant(
         "inverse_gaussian_shape",
         "shape 2 for the shape 1 of the weights' inverse-Gaussian law",
-        "zoo/inference/draws.py",
+        "zoo/inference/gibbs/draws.py",
         "a = mu[i] * z2[i]",
         "a = 0.5 * mu[i] * z2[i]",
         _ONE_COEFFICIENT,
@@ -252,7 +252,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "scale_move_without_jacobian",
         "the scale moves of features forget a power of the scale",
-        "zoo/inference/group_moves.py",
+        "zoo/inference/gibbs/group_moves.py",
         "a = np.exp(slice_log_scale(rng, -nu, O[d, d], q, q + slope, 0.0))",
         "a = np.exp(slice_log_scale(rng, -nu - 2.0, O[d, d], q, q + slope, 0.0))",
         _MAX_MARGIN,
@@ -260,7 +260,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "collapsed_scale_without_jacobian",
         "the scales with the other covariance integrated out forget the Jacobian",
-        "zoo/inference/collapsed_covariance.py",
+        "zoo/inference/gibbs/collapsed_covariance.py",
         "linear = -(nu + n_other + 1.0 - nu_other) + (n + 1.0)",
         "linear = -(nu + n_other + 1.0 - nu_other)",
         _COLLAPSED,
@@ -268,7 +268,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "collapsed_power",
         "the integral over the other covariance has the power of its prior, without the coefficients' share",
-        "zoo/inference/collapsed_covariance.py",
+        "zoo/inference/gibbs/collapsed_covariance.py",
         "power = nu_other + n\n",
         "power = nu_other\n",
         _COLLAPSED,
@@ -276,7 +276,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "collapsed_inverse_not_updated",
         "later directions see the inverse of the covariance as it was before the first move",
-        "zoo/inference/collapsed_covariance.py",
+        "zoo/inference/gibbs/collapsed_covariance.py",
         "inverse[r, t] -= left * Np[t] + right * Nw[t]",
         "inverse[r, t] -= 0.0 * (left * Np[t] + right * Nw[t])",
         _COLLAPSED,
@@ -284,7 +284,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "collapsed_directions_of_the_covariance",
         "the directions are eigenvectors of the covariance, which the moves change",
-        "zoo/inference/collapsed_covariance.py",
+        "zoo/inference/gibbs/collapsed_covariance.py",
         "basis = np.ascontiguousarray(np.linalg.eigh(gram)[1])",
         "basis = np.ascontiguousarray(np.linalg.eigh(precision)[1])",
         _COLLAPSED,
@@ -292,11 +292,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "collapsed_order_swapped",
         "the feature covariance moves with that of tasks integrated out, which is not drawn anew after it",
-        "zoo/inference/matrix_normal.py",
+        "zoo/inference/gibbs/matrix_normal_sweep.py",
         "        feature_moves(rng, S, r, H, O, nu_feature)\n"
-        "        _draw_feature_precision(rng, H, P, O, nu_feature)\n",
+        "        draw_feature_precision(rng, H, P, O, nu_feature)\n",
         "        feature_moves(rng, S, r, H, O, nu_feature)\n"
-        "        _draw_feature_precision(rng, H, P, O, nu_feature)\n"
+        "        draw_feature_precision(rng, H, P, O, nu_feature)\n"
         "    if both:\n"
         "        collapsed_moves(rng, H.T @ H, O, nu_feature, nu_task, n_tasks, n_features)\n",
         _MAX_MARGIN,
@@ -304,7 +304,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "shear_without_prior",
         "the shears of tasks leave out the prior's linear term",
-        "zoo/inference/group_moves.py",
+        "zoo/inference/gibbs/group_moves.py",
         "u[s] += P[t, s] + root * rng.standard_normal()",
         "u[s] += root * rng.standard_normal()",
         _MAX_MARGIN,
@@ -312,7 +312,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "buffet_counts_its_own_row",
         "prior odds of a bit with D + 1 rows",
-        "zoo/inference/buffet.py",
+        "zoo/inference/gibbs/buffet.py",
         "s = _draw_bits(rng, M, E, Z[d], v, r, s, others + alpha / K, D - others)",
         "s = _draw_bits(rng, M, E, Z[d], v, r, s, others + alpha / K, D + 1 - others)",
         _BUFFET,
@@ -320,7 +320,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "buffet_rate",
         "rate alpha for the alpha / D of a row's new columns",
-        "zoo/inference/buffet.py",
+        "zoo/inference/gibbs/buffet.py",
         "T, alpha / D)\n",
         "T, alpha)\n",
         _BUFFET,
@@ -329,7 +329,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "tau_as_nu",
         "yu2005's tau taken for the degrees of freedom nu of the full-Bayes prior",
-        "zoo/models/niw_base.py",
+        "zoo/models/niw/engines.py",
         '"nu": self.delta + population.inputs.shape[1] - 1.0,',
         '"nu": self.delta + 2.0 * population.inputs.shape[1] + 1.0,',
         _NIW,
@@ -337,7 +337,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "dawid_as_textbook",
         "Dawid's delta taken for the textbook's nu",
-        "zoo/models/niw_base.py",
+        "zoo/models/niw/engines.py",
         '"nu": self.delta + population.inputs.shape[1] - 1.0,',
         '"nu": self.delta + population.inputs.shape[1],',
         _NIW,
@@ -345,7 +345,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise_shape",
         "shape of the noise's inverse-gamma law with n for n / 2",
-        "zoo/inference/population_steps.py",
+        "zoo/inference/gibbs/population_steps.py",
         "shape += 0.5 * tasks.size[t]",
         "shape += tasks.size[t]",
         _NIW,
@@ -353,7 +353,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise_shape_off_by_two",
         "shape of the noise's inverse-gamma law 2 too large",
-        "zoo/inference/population_steps.py",
+        "zoo/inference/gibbs/population_steps.py",
         "shape, rate = a, b\n",
         "shape, rate = a + 2.0, b\n",
         _NIW,
@@ -361,7 +361,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "shrunken_mean_scatter",
         "scatter of the mean without its shrinkage pi T / (pi + T)",
-        "zoo/inference/population_steps.py",
+        "zoo/inference/gibbs/population_steps.py",
         "weight = pi * n_tasks / (pi + n_tasks)",
         "weight = pi",
         # With pi = 1 and two tasks it is a third of one degree of freedom.
@@ -370,7 +370,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "loose_scale_without_jacobian",
         "the scale of loose coefficients forgets the Jacobian of the covariance",
-        "zoo/inference/collapsed_population.py",
+        "zoo/inference/gibbs/collapsed_population.py",
         "return -(nu + known + 1.0 + ",
         "return -(nu + known + 1.0 + (m + 1.0) + ",
         _LOOSE_UNIT,
@@ -378,7 +378,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "loose_degrees_off_by_one",
         "the law of the loose covariance forgets the mean given the covariance",
-        "zoo/inference/collapsed_population.py",
+        "zoo/inference/gibbs/collapsed_population.py",
         "return -(nu + known + 1.0 + ",
         "return -(nu + known + ",
         _LOOSE_UNIT,
@@ -386,7 +386,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "loose_inverse_not_updated",
         "a move leaves the inverses of the precisions as they were",
-        "zoo/inference/collapsed_population.py",
+        "zoo/inference/gibbs/collapsed_population.py",
         "A[i, j, t] -= c[i, t] * x[j, t] + d[i, t] * z[j, t]",
         "A[i, j, t] -= 0.0 * (c[i, t] * x[j, t] + d[i, t] * z[j, t])",
         _LOOSE_UNIT,
@@ -394,7 +394,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "loose_regression_without_noise",
         "the mean and the regression of loose coefficients are set to their mean, not drawn",
-        "zoo/inference/collapsed_regression.py",
+        "zoo/inference/gibbs/collapsed_regression.py",
         "u[i] += rng.standard_normal()",
         "u[i] += 0.0 * rng.standard_normal()",
         _LOOSE,
@@ -402,7 +402,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "loose_residual_of_old_regression",
         "the regression is drawn from the residual at its old value as if that were 0",
-        "zoo/inference/collapsed_regression.py",
+        "zoo/inference/gibbs/collapsed_regression.py",
         "    theta[:, :k] = 0.0\n",
         "    theta[:, :k] *= 1.0\n",
         (f"{_KERNELS}::test_against_joint_draws[population, loose]",),
@@ -410,7 +410,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "loose_prior_without_regression",
         "the law of the loose covariance leaves out the prior of mean and regression",
-        "zoo/inference/collapsed_population.py",
+        "zoo/inference/gibbs/collapsed_population.py",
         "psi = theta @ theta.T + (pi - 1.0) * np.outer(theta[:, 0], theta[:, 0]) + np.eye(m)",
         "psi = np.eye(m) + 0.0 * theta[:, :1] @ theta[:, :1].T",
         _LOOSE_UNIT,
@@ -418,7 +418,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "reflection_always_taken",
         "a reflection is taken whatever the densities",
-        "zoo/inference/collapsed_regression.py",
+        "zoo/inference/gibbs/collapsed_regression.py",
         "if rng.standard_exponential() > -ratio:",
         "if rng.standard_exponential() > -np.abs(ratio):",
         _LOOSE,
@@ -426,7 +426,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "m_step_denominator",
         "M-step of the covariance over tau + T + 1",
-        "zoo/inference/em_parts.py",
+        "zoo/inference/em/parts.py",
         "cov /= self.tau + T\n",
         "cov /= self.tau + T + 1\n",
         _EM,
@@ -434,7 +434,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "m_step_without_prior",
         "M-step of the mean over T for pi + T",
-        "zoo/inference/em_parts.py",
+        "zoo/inference/em/parts.py",
         "mean = coordinates.sum(axis=1) / (self.pi + T)",
         "mean = coordinates.sum(axis=1) / T",
         _EM,
@@ -443,7 +443,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "proposal_ratio_left_out",
         "coefficients proposed at the mode are taken as if the proposal were symmetric",
-        "zoo/inference/likelihood_moves.py",
+        "zoo/inference/gibbs/likelihood_moves.py",
         "ratio[g - first] = log_proposal(factor, now[g] - point) - log_proposal(factor, step)",
         "ratio[g - first] = 0.0 * log_proposal(factor, step)",
         _RARE_UNIT,
@@ -451,7 +451,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "translation_without_prior",
         "all tasks move together as if their mean had a flat prior",
-        "zoo/inference/likelihood_moves.py",
+        "zoo/inference/gibbs/likelihood_moves.py",
         "prior = Prior(np.zeros((1, len(shared))), np.full(1, scale), Q)",
         "prior = Prior(np.zeros((1, len(shared))), np.full(1, 1e-3 * scale), Q)",
         _RARE,
@@ -459,7 +459,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "mode_from_the_current_coefficients",
         "Newton's method starts at the coefficients of a task that it is to replace",
-        "zoo/inference/likelihood_moves.py",
+        "zoo/inference/gibbs/likelihood_moves.py",
         "        self.tasks.point[:] = mu\n",
         "        self.tasks.point[:] = W\n",
         _RARE_UNIT,
@@ -467,7 +467,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "slope_of_the_wrong_sign",
         "the proposal for coefficients moves away from the mode, which leaves the law as it is and no move accepted",
-        "zoo/inference/augmented_discrete_responses.py",
+        "zoo/inference/gibbs/augmented_discrete_responses.py",
         "slope[n] = weight[n] * y[n] * (less",
         "slope[n] = -weight[n] * y[n] * (less",
         _RARE_UNIT,
@@ -475,7 +475,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "regression_without_prior_of_the_constant",
         "the regression of a feature on the others has the prior of the mean with weight 1 for pi",
-        "zoo/inference/likelihood_populations.py",
+        "zoo/inference/gibbs/likelihood_populations.py",
         "        prior[0] *= pi\n",
         "        prior[0] *= 1.0\n",
         _RARE_UNIT,
@@ -483,7 +483,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "scale_of_a_task_without_degrees",
         "the scale of a task forgets the power of the inverse-Wishart density",
-        "zoo/inference/likelihood_populations.py",
+        "zoo/inference/gibbs/likelihood_populations.py",
         "return float(value - nu * u -",
         "return float(value - (nu - 2.0) * u -",
         _RARE_UNIT,
@@ -541,71 +541,71 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "evidence_without_determinant",
         "evidence of related tasks without the volume of the shared weights",
-        "zoo/inference/task_weights.py",
+        "zoo/latent/task_weights.py",
         "half_log_det += float(np.log(np.diag(factor)).sum())",
         "half_log_det += 0.0 * float(np.log(np.diag(factor)).sum())",
-        ("tests/test_kernel_engines.py",),
+        ("tests/inference/test_kernel_engines.py",),
     ),
     Mutant(
         "vecchia_variance_slope",
         "conditional variance of a row held in the gradient of its determinant",
-        "zoo/inference/vecchia.py",
+        "zoo/latent/vecchia.py",
         "g_variance = 0.5 * (white[m] ** 2 - 1.0) / root**2",
         "g_variance = 0.5 * white[m] ** 2 / root**2",
-        ("tests/test_vecchia.py",),
+        ("tests/latent/test_vecchia.py",),
     ),
     Mutant(
         "vecchia_known_weights",
         "weights that all rows share taken for known in the gradient",
-        "zoo/inference/vecchia_features.py",
+        "zoo/latent/vecchia_features.py",
         "(error[a] ** 2 + leverage[a] - 1.0)",
         "(error[a] ** 2 - 1.0)",
-        ("tests/test_vecchia.py",),
+        ("tests/latent/test_vecchia.py",),
     ),
     Mutant(
         "vecchia_own_neighbour",
         "a row of many among its own neighbours",
-        "zoo/inference/vecchia_neighbours.py",
+        "zoo/latent/vecchia_neighbours.py",
         "before = near < rows[:, None]",
         "before = near <= rows[:, None]",
-        ("tests/test_vecchia.py",),
+        ("tests/latent/test_vecchia.py",),
     ),
     Mutant(
         "vecchia_explained_features",
         "features of a new row whole, where its neighbours explain a part",
-        "zoo/models/varying_vecchia.py",
+        "zoo/models/varying_coefficient/vecchia.py",
         "mode.half((features - found[2][block]).T)",
         "mode.half(features.T)",
-        ("tests/test_varying_vecchia.py",),
+        ("tests/models/test_varying_vecchia.py",),
     ),
     Mutant(
         "laplace_half_determinant",
         "evidence by Laplace's method with the determinant for its root",
-        "zoo/inference/latent_gaussian.py",
+        "zoo/latent/latent_gaussian.py",
         "- 0.5 * K.squared_norm(mode) - 0.5 * solver.log_det",
         "- 0.5 * K.squared_norm(mode) - solver.log_det",
-        ("tests/test_varying_engines.py",),
+        ("tests/latent/test_bases.py",),
     ),
     Mutant(
         "informative_variance",
         "posterior variance of a row that says much, as if the others said nothing",
-        "zoo/inference/latent_gaussian.py",
+        "zoo/latent/latent_gaussian.py",
         "result[strong] = (1.0 - kept[strong] / W[strong]) / W[strong]",
         "result[strong] = 1.0 / (W[strong] + 1.0 / np.diag(self.K)[strong])",
-        ("tests/test_varying_engines.py",),
+        ("tests/latent/test_bases.py",),
     ),
     Mutant(
         "steps_of_expected_information",
         "Newton's steps by the expected information of Student-t responses for their curvature",
-        "zoo/inference/newton.py",
+        "zoo/latent/newton.py",
         "density.information if taken < cheap else density.curvature",
         "density.information",
-        ("tests/test_varying_engines.py",),
+        ("tests/latent/test_bases.py",),
     ),
     Mutant(
         "inducing_mean_cancels",
         "mean at inducing points as a sum of residuals over the noise's variance",
-        "zoo/inference/latent_gaussian.py",
+        "zoo/latent/latent_gaussian.py",
         "return np.asarray(cho_solve((mode.solver.factor, True), sums, check_finite=False))",
         "return np.asarray(self.V @ mode.a + 0.0 * sums)",
         ("tests/test_conditioning.py",),
@@ -613,10 +613,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "laplace_left_out",
         "what a label's log density has beyond its quadratic part, counted twice",
-        "zoo/inference/kernel_laplace.py",
+        "zoo/latent/function_mode.py",
         "np.sum(h * log_expit(y * f) + 0.5 * omega * f**2 - nu * f)",
         "np.sum(h * log_expit(y * f) + omega * f**2 - nu * f)",
-        ("tests/test_kernel_engines.py",),
+        ("tests/inference/test_kernel_engines.py",),
     ),
 )
 

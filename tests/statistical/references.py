@@ -24,10 +24,10 @@ from arviz_stats.base import array_stats
 import zoo
 from tests.statistical import exact, exact_population
 from tests.statistical.cases import small_data
-from zoo.data import MultiTaskData
-from zoo.factory import ModelFactory
-from zoo.files import staged_file
+from zoo.core.factory import ModelFactory
+from zoo.data.multitask import MultiTaskData
 from zoo.registry import FACTORIES, get_factory
+from zoo.support.files import staged_file
 
 Dims = dict[str, tuple[str, ...]]
 
@@ -46,11 +46,11 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 NUTS = {"target_accept": 0.999}
 # NUTS is the only method of these that draws from the posterior of all variables; what it is held against instead.
 NO_REFERENCE = {
-    "KernelLocalSmoothing": "the closed form, in tests/test_local_smoothing.py",
-    "MultiLaplaceGP": "importance sampling from the prior, in tests/test_multi_laplace.py",
-    "NonisotropicVaryingCoefficients": "the closed form given hyper-parameters, in tests/test_varying_baselines.py",
-    "PooledGP": "the closed form given hyper-parameters, in tests/test_varying_baselines.py",
-    "VaryingCoefficientGP": "the closed form given hyper-parameters, in tests/test_varying_coefficient.py",
+    "KernelLocalSmoothing": "the closed form, in tests/models",
+    "MultiLaplaceGP": "importance sampling from the prior, in tests/models",
+    "NonisotropicVaryingCoefficients": "the closed form given hyper-parameters, in tests/models",
+    "PooledGP": "the closed form given hyper-parameters, in tests/models",
+    "VaryingCoefficientGP": "the closed form given hyper-parameters, in tests/models",
 }
 
 
@@ -85,7 +85,9 @@ class Reference:
     def tested(self) -> list[str]:
         """Methods but NUTS that draw from the exact posterior."""
         known = self.factory.methods
-        return [m.name for m in self.factory._methods() if m.exact and m.name in known and m.name != "nuts"]
+        return [
+            m.name for m in self.factory.method_table() if m.exact and m.name in known and m.name != "nuts"
+        ]
 
     @property
     def engine(self) -> str:

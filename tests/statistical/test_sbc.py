@@ -46,7 +46,7 @@ def test_every_factory_is_looked_at(model):
     methods = {case.method for case in all_cases() if case.model == model}
     assert methods, f"{model} is not calibrated: give it fields in tests/statistical/cases.py"
     for fields in FIELDS.get(model, [{}]):
-        exact = {m.name for m in get_factory(model)(**fields)._methods() if m.exact}
+        exact = {m.name for m in get_factory(model)(**fields).method_table() if m.exact}
         assert exact <= methods | {method for name, method in LEFT_OUT if name == model}
 
 
@@ -54,11 +54,12 @@ class TooNarrow(PooledTasks):
     """Draws 20% too near their mean."""
 
     def _fit_exact(self, data, y, run):
-        posterior, stats = super()._fit_exact(data, y, run)
+        result = super()._fit_exact(data, y, run)
+        posterior = result.posterior
         for name in ("coefficients", "noise"):
             centre = posterior[name].mean(axis=(0, 1))
             posterior[name] = centre + 0.8 * (posterior[name] - centre)
-        return posterior, stats
+        return result
 
 
 def test_narrow_draws_are_found():

@@ -25,8 +25,8 @@ import numpy as np
 
 import zoo
 from tests.statistical.torture_cases import CASES, Sample, simulate
-from zoo.diagnostics.convergence import LARGEST_R_HAT, LEAST_ESS
-from zoo.inference.mixing import mixing
+from zoo.core.convergence import LARGEST_R_HAT, LEAST_ESS
+from zoo.inference.run.mixing import mixing
 from zoo.registry import get_factory
 
 __all__ = ["SUBJECTS", "Job", "Subject", "all_jobs", "run_job", "tells_the_truth"]
@@ -59,7 +59,7 @@ class Subject:
     def methods(self) -> list[str]:
         """Methods whose draws claim the exact posterior."""
         factory = self.factory()
-        return [m.name for m in factory._methods() if m.exact and m.name in factory.methods]
+        return [m.name for m in factory.method_table() if m.exact and m.name in factory.methods]
 
 
 _TUBE = {"likelihood": zoo.EpsilonInsensitive(C=3.0)}

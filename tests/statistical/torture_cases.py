@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 
 __all__ = ["CASES", "Design", "Sample", "simulate"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from zoo.checks import one_of
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.datasets.arff import read_arff
 from zoo.datasets.registry import fetch
+from zoo.support.checks import one_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -7,9 +7,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from zoo.checks import one_of
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.datasets.registry import fetch
+from zoo.support.checks import one_of
 
 __all__ = ["load_school"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.checks import covariance, not_negative, one_of, positive, whole_number
-from zoo.data import MultiTaskData
-from zoo.frames import by_name
-from zoo.seeds import generator
+from zoo.data.multitask import MultiTaskData
+from zoo.support.checks import covariance, not_negative, one_of, positive, whole_number
+from zoo.support.frames import by_name
+from zoo.support.seeds import generator
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,7 +7,7 @@ from typing import overload
 import numpy as np
 import pandas as pd
 
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.datasets.registry import fetch
 
 __all__ = ["load_grunfeld", "load_king_county", "load_lenk_computers", "load_nyc_rents"]

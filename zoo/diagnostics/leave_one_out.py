@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from zoo.predictive_law import leave_one_out
+from zoo.core.predictive_law import leave_one_out
 
 if TYPE_CHECKING:
-    from zoo.fit import Fit
+    from zoo.core.fit import Fit
 
 __all__ = ["loo"]
 
@@ -26,8 +26,8 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
     their exact weights, 1/S, and Pareto shape 0; all others are ArviZ's.
 
     Of a fit whose hyper-parameters are numbers and whose noise is normal (methods "exact") the densities given all
-    other rows have a closed form, :func:`zoo.predictive_law.leave_one_out`: nothing is smoothed there, and the Pareto
-    shapes are 0.
+    other rows have a closed form, :func:`zoo.core.predictive_law.leave_one_out`: nothing is smoothed there,
+    and the Pareto shapes are 0.
 
     What the estimate means for a pseudo-likelihood: see :class:`zoo.distributions.HingePseudoLikelihood`.
 

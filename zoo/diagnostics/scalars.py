@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import xarray as xr
 
-from zoo.checks import one_of
+from zoo.support.checks import one_of
 
 __all__ = ["scalar_summaries"]
 

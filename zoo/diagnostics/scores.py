@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from zoo.columns import require_same_rows, weights
-from zoo.data import MultiTaskData
-from zoo.frames import read_column
-from zoo.predictive_law import has_normal_noise, response_law
+from zoo.core.predictive_law import has_normal_noise, response_law
+from zoo.data.columns import require_same_rows, weights
+from zoo.data.multitask import MultiTaskData
+from zoo.support.frames import read_column
 
 if TYPE_CHECKING:
-    from zoo.fit import Fit
+    from zoo.core.fit import Fit
 
 __all__ = [
     "ExplainedVariance",
@@ -146,9 +146,9 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
         -\frac{1}{N} \sum_n \log \frac{1}{S} \sum_s N(y_n; m_n^{(s)}, v_n^{(s)} + (\sigma_{t(n)}^{(s)})^2)
 
     with mean and variance of the function given each posterior draw, in closed form
-    (:mod:`zoo.predictive_law`): the variance is 0 where the function follows from the draw, and an estimate has one
-    normal law for each row. The unit is nats per row, of a density on the user's scale: it rises by log c where the
-    response is multiplied by c.
+    (:mod:`zoo.core.predictive_law`): the variance is 0 where the function follows from the draw, and an
+    estimate has one normal law for each row. The unit is nats per row, of a density on the user's scale: it
+    rises by log c where the response is multiplied by c.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
             f"fit is of {type(fit.factory).__name__} with {type(fit.factory.likelihood).__name__} responses, whose "
             "density is not Gaussian with the model's noise. Use compute_log_likelihood or compare."
         )
-    rows, posterior, rng = fit._prepare(test, None, None, False, random_seed)
+    rows, posterior, rng = fit.rows_to_predict(test, None, None, False, random_seed)
     law = response_law(fit, rows, posterior, rng)
     assert law is not None
     return -_average(law.log_density(test.original_y()), _weight_of(test))

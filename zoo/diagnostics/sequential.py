@@ -26,13 +26,13 @@ import pandas as pd
 import xarray as xr
 from scipy.stats import ks_2samp
 
-from zoo.checks import whole_number
-from zoo.data import MultiTaskData
-from zoo.diagnostics.calibration import require_simulated_rows
+from zoo.core.factory import ModelFactory
+from zoo.core.predictive import PointwiseLogLikelihood, joint_draws, predictive_draws
+from zoo.data.multitask import MultiTaskData
 from zoo.diagnostics.quantities import scalar_quantities, varying
-from zoo.factory import ModelFactory
-from zoo.predictive import PointwiseLogLikelihood, joint_draws, predictive_draws
-from zoo.seeds import generator
+from zoo.diagnostics.replication import require_simulated_rows
+from zoo.support.checks import whole_number
+from zoo.support.seeds import generator
 
 __all__ = ["SequentialResult", "Stage", "kernel_test", "sequential_test"]
 

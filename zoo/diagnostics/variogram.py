@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from zoo.checks import finite_matrix, positive, probability, whole_number
-from zoo.columns import require_same_rows
-from zoo.frames import by_name, read_column, read_table
-from zoo.seeds import generator
+from zoo.data.columns import require_same_rows
+from zoo.support.checks import finite_matrix, positive, probability, whole_number
+from zoo.support.frames import by_name, read_column, read_table
+from zoo.support.seeds import generator
 
 __all__ = ["variogram"]
 

@@ -15,7 +15,6 @@ from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.utils import normalize_size_param
 from scipy.special import gammaln
 
-from zoo.checks import positive, whole_number
 from zoo.distributions.parameters import as_float64, exactly_one, require, require_or_nan
 from zoo.distributions.shapes import (
     draw_size,
@@ -24,6 +23,7 @@ from zoo.distributions.shapes import (
     match_draw,
     static_lengths,
 )
+from zoo.support.checks import positive, whole_number
 
 __all__ = ["IndianBuffet", "ibp_draw", "ibp_logp", "indian_buffet_sticks", "left_ordered_form"]
 

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 from pymc.distributions.shape_utils import convert_size, implicit_size_from_params, rv_size_is_none
 from pytensor.graph.basic import Constant
 
-from zoo.checks import whole_number
+from zoo.support.checks import whole_number
 
 __all__ = [
     "draw_size",

@@ -16,12 +16,12 @@ import numpy as np
 import xarray as xr
 
 from zoo import datasets
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.experiments.joint_selection import scores
-from zoo.inference.support_vectors import support_vector_machine, task_coefficients, task_features
-from zoo.inference.task_weights import Loadings
 from zoo.kernels.task_metric import pca_metric
-from zoo.models.multitask_kernel import MultiTaskKernelMachine
+from zoo.latent.support_vectors import support_vector_machine, task_coefficients, task_features
+from zoo.latent.task_weights import Loadings
+from zoo.models.kernel_machine.model import MultiTaskKernelMachine
 
 __all__ = [
     "GAMMAS",

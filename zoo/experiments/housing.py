@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo import datasets
-from zoo.checks import one_of, whole_number
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
+from zoo.support.checks import one_of, whole_number
 
 __all__ = [
     "BLOCKS",

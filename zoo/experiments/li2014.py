@@ -2,437 +2,56 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from zoo import datasets
-from zoo.checks import whole_number
-from zoo.data import MultiTaskData
-from zoo.diagnostics import compare, explained_variance, f1_scores
+from zoo.experiments.li2014_numbers import PAPER_TABLE_2, PAPER_TABLE_3, PAPER_TABLE_4, SCHOOL
+from zoo.experiments.li2014_runs import (
+    BAYESIAN,
+    LABEL_MODELS,
+    LABEL_SETS,
+    SCHOOL_MODELS,
+    Model,
+    Settings,
+    figure_jobs,
+    job_name,
+    table_jobs,
+)
 from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.request import require_known, require_used
 from zoo.experiments.yardsticks import (
-    FeatureLearning,
-    PooledLinear,
-    SeparateLinear,
-    Yardstick,
-    choose,
-    decision,
     require_sklearn,
 )
-from zoo.factory import ModelFactory
-from zoo.fit import Fit
-from zoo.likelihoods import EpsilonInsensitive
-from zoo.registry import get_factory
-from zoo.report import complete, print_frame
-from zoo.runner import Job, Outcome, run_jobs
-from zoo.selection import select
+from zoo.report import print_frame
+from zoo.support.checks import whole_number
+from zoo.support.runner import Job, Outcome, run_jobs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "LABEL_SETS", "SCHOOL", "TABLES", "Settings", "reproduce"]
+__all__ = ["FIGURES", "TABLES", "reproduce"]
 
 TABLES = (2, 3, 4)
 FIGURES = (2, 3)
-SCHOOL = "School"
-# Test inputs over all inputs of the published split; CAL500 has none.
-LABEL_SETS = {"emotions": 202 / 593, "CAL500": 1 / 3, "scene": 1196 / 2407, "yeast": 917 / 2417}
 _SCHOOL_SPLITS = 10
-_EPSILON = 0.001
-_ALPHA = 5.0  # given for School only, used everywhere
-_FIGURE_SWEEPS = 50
-_FIGURE_ALPHAS = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 # ---------------------------------------------------------------- the paper's numbers: mean, standard deviation
 
-_PAPER_TABLE_2 = {
-    "LR": {
-        "emotions": (54.83, 1.63),
-        "CAL500": (32.05, 1.63),
-        "scene": (61.65, 1.45),
-        "yeast": (61.44, 0.92),
-    },
-    "MTL-C": {
-        "emotions": (63.50, 1.67),
-        "CAL500": (33.51, 1.39),
-        "scene": (64.98, 0.66),
-        "yeast": (61.86, 0.69),
-    },
-    "MTL-F": {
-        "emotions": (64.51, 1.10),
-        "CAL500": (34.01, 1.47),
-        "scene": (64.23, 0.89),
-        "yeast": (62.66, 0.55),
-    },
-    "BM-MTL (I-Ω, I-R)": {
-        "emotions": (64.16, 1.19),
-        "CAL500": (34.65, 1.06),
-        "scene": (65.85, 0.78),
-        "yeast": (63.75, 0.57),
-    },
-    "BM-MTL (Ω, I-R)": {
-        "emotions": (65.22, 1.34),
-        "CAL500": (34.91, 1.05),
-        "scene": (65.97, 0.70),
-        "yeast": (64.20, 0.59),
-    },
-    "BM-MTL (I-Ω, R)": {
-        "emotions": (64.97, 1.37),
-        "CAL500": (35.07, 1.22),
-        "scene": (66.30, 0.70),
-        "yeast": (64.16, 0.53),
-    },
-    "BM-MTL (Ω, R)": {
-        "emotions": (65.67, 1.32),
-        "CAL500": (35.54, 1.09),
-        "scene": (66.33, 0.70),
-        "yeast": (64.36, 0.58),
-    },
-    "MT-iLSVM": {
-        "emotions": (62.27, 2.25),
-        "CAL500": (32.20, 1.09),
-        "scene": (62.27, 2.46),
-        "yeast": (61.81, 0.60),
-    },
-    "NPBM-MTL (Z, R)": {
-        "emotions": (65.53, 1.34),
-        "CAL500": (35.67, 0.69),
-        "scene": (66.85, 0.55),
-        "yeast": (64.21, 0.44),
-    },
-}
-_PAPER_TABLE_3 = {
-    "STL": (23.5, 1.9),
-    "BMTL": (29.5, 0.4),
-    "MTGP": (29.2, 1.6),
-    "MTRL": (29.9, 1.8),
-    "MT-iLSVM": (31.13, 1.15),
-    "BM-MTL (I-Ω, I-R)": (31.12, 1.02),
-    "BM-MTL (Ω, I-R)": (31.21, 1.02),
-    "BM-MTL (I-Ω, R)": (31.54, 1.04),
-    "BM-MTL (Ω, R)": (31.56, 1.09),
-    "NPBM-MTL (Z, R)": (31.86, 1.00),
-}
-_PAPER_TABLE_4 = {
-    "emotions": (57.8, 2.0),
-    "CAL500": (4.4, 0.5),
-    "scene": (48.2, 1.9),
-    "yeast": (4.8, 0.8),
-    SCHOOL: (14.8, 1.1),
-}
 
 # ---------------------------------------------------------------- what is run
-
-
-class _Model(NamedTuple):
-    """A row of a table: a factory with its fields, or a yardstick."""
-
-    label: str
-    factory: str | None = None
-    fields: Mapping[str, Any] = {}
-    yardstick: Yardstick | None = None
-    grid: str = "linear_grid"  # the yardstick's grid for labels, a field of Settings
-    choices: Mapping[str, Sequence[Any]] = {}  # what is chosen by cross-validation, where it is not C alone
-
-
-_BAYESIAN = {
-    "identity": _Model("BM-MTL (I-Ω, I-R)", "MaxMargin", {"feature_cov": "identity", "task_cov": "identity"}),
-    "features": _Model("BM-MTL (Ω, I-R)", "MaxMargin", {"task_cov": "identity"}),
-    "tasks": _Model("BM-MTL (I-Ω, R)", "MaxMargin", {"feature_cov": "identity"}),
-    "both": _Model("BM-MTL (Ω, R)", "MaxMargin"),
-    "nonparametric": _Model("NPBM-MTL (Z, R)", "NonparametricMaxMargin", {"alpha": _ALPHA}),
-}
-_LABEL_MODELS = {
-    **_BAYESIAN,
-    "balanced": _Model("BM-MTL (Ω, R), balanced", "MaxMargin", {"class_weight": "balanced"}),
-    "weighted": _Model(
-        "BM-MTL (Ω, R), class weight chosen",
-        "MaxMargin",
-        choices={
-            "class_weight": [(1.0, w) for w in (1.0, 1.5, 2.5, 4.0)],
-            "likelihood.C": (0.03, 0.1, 0.3, 1.0),
-        },
-    ),
-    "lr": _Model("LR", yardstick=SeparateLinear("logistic")),
-    "svm": _Model("linear SVM", yardstick=SeparateLinear("squared hinge")),
-    "lr-pooled": _Model("LR, pooled", yardstick=PooledLinear("logistic")),
-    "svm-pooled": _Model("linear SVM, pooled", yardstick=PooledLinear("squared hinge")),
-    "mtl-f": _Model("MTL-F", yardstick=FeatureLearning("logistic"), grid="feature_grid"),
-}
-_TUBE_LEARNED = EpsilonInsensitive(C="learned", epsilon=_EPSILON)
-_SCHOOL_MODELS = {
-    **_BAYESIAN,
-    "related": _Model("BM-MTL (Ω, R), related tasks", "MaxMargin", {"task_scale": 0.8}),
-    "learned": _Model("BM-MTL (Ω, R), C learned", "MaxMargin", {"likelihood": _TUBE_LEARNED}),
-    "stl": _Model("STL", yardstick=SeparateLinear("squared")),
-    "pooled": _Model("ridge, pooled", yardstick=PooledLinear("squared")),
-    "mtl-f": _Model("MTL-F", yardstick=FeatureLearning("squared"), grid="feature_grid"),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How long everything runs.
-
-    Parameters
-    ----------
-    cv : int
-        Folds of the cross-validation that chooses C, in the training rows.
-    cv_draws, cv_tune : int
-        Sweeps of each of its fits, which start from the fit with the C before.
-    draws, tune : int
-        Of the final fit.
-    school_cv_draws, school_draws : int
-        The same for School, whose sweeps are cheap and whose scores need more: there the Monte Carlo error of a mean of
-        20 draws costs the fixed covariances 16 points of explained variance, and favours the wrong C.
-    grid, linear_grid, feature_grid : tuple of float
-        Values of C for labels: of the Bayesian models, the linear yardsticks, multi-task feature learning.
-    school_grid, school_linear_grid : tuple of float
-        The same for School, the second for all its yardsticks.
-    """
-
-    cv: int = 3
-    cv_draws: int = 25
-    cv_tune: int = 10
-    draws: int = 200
-    tune: int = 50
-    school_cv_draws: int = 100
-    school_draws: int = 500
-    grid: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-    linear_grid: tuple[float, ...] = (0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0)
-    feature_grid: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-    school_grid: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5, 1.0)
-    school_linear_grid: tuple[float, ...] = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-
-    @classmethod
-    def quick(cls, cv: int = 3) -> Settings:
-        """Settings for a look at whether everything works; the numbers mean little."""
-        return cls(
-            cv=cv,
-            cv_draws=10,
-            cv_tune=5,
-            draws=30,
-            tune=15,
-            school_cv_draws=20,
-            school_draws=100,
-            grid=(0.03, 0.3),
-            linear_grid=(0.001, 0.01, 0.1),
-            feature_grid=(0.03, 0.1, 1.0),
-            school_grid=(0.2, 0.5),
-            school_linear_grid=(0.01, 0.1, 1.0),
-        )
 
 
 # ---------------------------------------------------------------- data
 
 
-@lru_cache(maxsize=1)
-def _label_data(name: str) -> MultiTaskData:
-    loaders: dict[str, Callable[[], MultiTaskData]] = {
-        "emotions": datasets.load_emotions,
-        "CAL500": datasets.load_cal500,
-        "scene": datasets.load_scene,
-        "yeast": datasets.load_yeast,
-    }
-    # Before the split, so that test rows have the column too; standardize leaves it alone.
-    return loaders[name]().add_intercept()
-
-
-def _split(name: str, number: int) -> tuple[MultiTaskData, MultiTaskData]:
-    """Standardized training data, and test data on the scale of the files."""
-    if name == SCHOOL:
-        train, test = datasets.load_school(split=number)
-    else:
-        train, test = _label_data(name).split(LABEL_SETS[name], random_seed=number)
-    return train.standardize(), test
-
-
 # ---------------------------------------------------------------- jobs
-
-
-def _score(data: str, split: int, model: str, **settings: Any) -> dict[str, Any]:
-    """Job: scores of a model on the test rows of a split, C chosen on the training rows."""
-    chosen = Settings(**settings)
-    school = data == SCHOOL
-    row = (_SCHOOL_MODELS if school else _LABEL_MODELS)[model]
-    train, test = _split(data, split)
-    folds = train.folds(chosen.cv, random_seed=split)
-    if row.yardstick is not None:
-        return _score_yardstick(row, train, test, folds, chosen)
-    factory = _factory(row, school)
-    with _of_rare_labels():
-        factory = _with_C(factory, folds, train, chosen, split, row.choices)
-        fit = _fit(factory, train, chosen.school_draws if school else chosen.draws, chosen.tune, split)
-        result: dict[str, Any] = {"C": factory.likelihood.C}
-        if factory.likelihood.learned:
-            result["C"] = float(fit.posterior["C"].mean())
-        row_scores = compare({"fit": fit}, test, random_seed=split).iloc[0]
-    result.update((str(name), float(value)) for name, value in row_scores.items())
-    if "n_latent" in fit.posterior:
-        result["n_latent"] = float(fit.posterior["n_latent"].mean())
-    return result
-
-
-def _score_yardstick(
-    row: _Model,
-    train: MultiTaskData,
-    test: MultiTaskData,
-    folds: list[tuple[MultiTaskData, MultiTaskData]],
-    settings: Settings,
-) -> dict[str, Any]:
-    assert row.yardstick is not None
-    labels = len(np.unique(train.y)) == 2
-    scores = _label_scores if labels else _real_scores
-    first = "micro F1 %" if labels else "explained variance %"
-    grid = getattr(settings, row.grid) if labels else settings.school_linear_grid
-    C = choose(row.yardstick, folds, grid, lambda rows, f: scores(rows, f)[first])
-    return {"C": C, **scores(test, decision(row.yardstick.fit(train, C), train, test))}
-
-
-def _label_scores(rows: MultiTaskData, f: np.ndarray) -> dict[str, float]:
-    scores = f1_scores(rows.y, f > 0.0, rows.task)
-    return {
-        "accuracy %": 100.0 * scores.accuracy,
-        "micro F1 %": 100.0 * float(scores.micro_f1),
-        "macro F1 %": 100.0 * scores.macro_f1,
-    }
-
-
-def _real_scores(rows: MultiTaskData, f: np.ndarray) -> dict[str, float]:
-    scores = explained_variance(rows.original_y(), f, rows.task)
-    return {"explained variance %": 100.0 * scores.pooled, "per task %": 100.0 * scores.per_task}
-
-
-def _factory(row: _Model, school: bool) -> ModelFactory:
-    assert row.factory is not None
-    likelihood = {"likelihood": EpsilonInsensitive(epsilon=_EPSILON)} if school else {}
-    return get_factory(row.factory)(**{**likelihood, **row.fields})
-
-
-def _with_C(
-    factory: ModelFactory,
-    folds: list[tuple[MultiTaskData, MultiTaskData]],
-    train: MultiTaskData,
-    settings: Settings,
-    seed: int,
-    choices: Mapping[str, Sequence[Any]] | None = None,
-) -> ModelFactory:
-    """The factory with C (or ``choices``) chosen by cross-validation, unless C is learned."""
-    if factory.likelihood.learned:
-        return factory
-    labels = factory.likelihood.labels
-    grid = settings.grid if labels else settings.school_grid
-    return select(
-        factory,
-        train,
-        dict(choices or {"likelihood.C": sorted(grid)}),
-        cv=folds,
-        method="gibbs",
-        draws=settings.cv_draws if labels else settings.school_cv_draws,
-        tune=settings.cv_tune,
-        random_seed=seed,
-        n_jobs=1,
-        progress=False,
-        cores=1,
-    ).best
-
-
-def _fit(
-    factory: ModelFactory, train: MultiTaskData, draws: int, tune: int, seed: int, chains: int = 1
-) -> Fit:
-    fit = factory.fit(
-        train, "gibbs", draws=draws, tune=tune, chains=chains, random_seed=seed, progress=False, cores=1
-    )
-    complete(fit)
-    return fit
-
-
-@contextmanager
-def _of_rare_labels() -> Iterator[None]:
-    """Without the warning that a label does not occur in a training set: CAL500 has labels of a few songs."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "y has one class in", UserWarning)
-        yield
-
-
-def _burn_in(
-    data: str, model: str, chains: int, sweeps: int, alpha: float | None, **settings: Any
-) -> dict[str, Any]:
-    """Job: test score after each sweep from a dispersed start, of that sweep's draw and of the running mean of f."""
-    chosen = Settings(**settings)
-    school = data == SCHOOL
-    train, test = _split(data, 1)
-    factory = _factory(_BAYESIAN[model], school)
-    with _of_rare_labels():
-        factory = _with_C(factory, train.folds(chosen.cv, random_seed=1), train, chosen, 1)
-        if alpha is not None:
-            factory = replace(factory, alpha=alpha)  # type: ignore[call-arg]
-        fit = _fit(factory, train, draws=sweeps, tune=0, seed=1, chains=chains)
-    f = fit.predict_draws(test, random_seed=1)["f"].to_numpy()
-    running = np.cumsum(f, axis=1) / np.arange(1, sweeps + 1)[:, None]
-    scores, name = (_real_scores, "explained variance %") if school else (_label_scores, "micro F1 %")
-
-    def by_sweep(values: np.ndarray) -> list[list[float]]:
-        return [[scores(test, draw)[name] for draw in chain] for chain in values]
-
-    result: dict[str, Any] = {
-        "C": factory.likelihood.C,
-        "running mean": by_sweep(running),
-        "draw": by_sweep(f),
-    }
-    if "n_latent" in fit.posterior:
-        result["n_latent"] = fit.posterior["n_latent"].to_numpy().astype(float).tolist()
-    return result
-
-
-def _table_jobs(sets: Sequence[str], splits: int, school_splits: int, settings: Settings) -> dict[str, Job]:
-    """The jobs of tables 2-4 by name; table 4 reads those of the nonparametric model."""
-    jobs = {}
-    for name in sets:
-        models = _SCHOOL_MODELS if name == SCHOOL else _LABEL_MODELS
-        for split in range(1, (school_splits if name == SCHOOL else splits) + 1):
-            for model in models:
-                job = Job(
-                    _job_name(name, split, model),
-                    _score,
-                    {"data": name, "split": split, "model": model, **asdict(settings)},
-                )
-                jobs[job.name] = job
-    return jobs
-
-
-def _job_name(data: str, split: int, model: str) -> str:
-    return f"{data}-split{split:02d}-{model}"
-
-
-def _figure_jobs(figure: int, chains: int, settings: Settings) -> list[Job]:
-    """Figure 2: both models on yeast and School. Figure 3: values of alpha on School."""
-    common = {"chains": chains, "sweeps": _FIGURE_SWEEPS, **asdict(settings)}
-    if figure == 2:
-        return [
-            Job(f"figure2-{data}-{model}", _burn_in, {"data": data, "model": model, "alpha": None, **common})
-            for data in ("yeast", SCHOOL)
-            for model in ("both", "nonparametric")
-        ]
-    return [
-        Job(
-            f"figure3-alpha{alpha:02g}",
-            _burn_in,
-            {"data": SCHOOL, "model": "nonparametric", "alpha": alpha, **common},
-        )
-        for alpha in _FIGURE_ALPHAS
-    ]
 
 
 # ---------------------------------------------------------------- tables
@@ -443,7 +62,7 @@ _SCHOOL_COLUMNS = {"explained variance %": "pooled", "per task %": "per school"}
 
 def score_table(
     data: str,
-    models: Mapping[str, _Model],
+    models: Mapping[str, Model],
     paper: Mapping[str, tuple[float, float]],
     columns: Sequence[str],
     results: Mapping[str, Mapping[str, Any]],
@@ -455,7 +74,7 @@ def score_table(
     ----------
     data : str
         Name of the set, as in the jobs' names.
-    models : dict of str to _Model
+    models : dict of str to Model
     paper : dict
         Mean and standard deviation by label; rows that are not among ``models`` are shown without ours.
     columns : sequence of str
@@ -469,7 +88,7 @@ def score_table(
     for label in dict.fromkeys([*paper, *keys]):
         mean, sd = paper.get(label, (np.nan, np.nan))
         row: dict[str, Any] = {"set": data, "model": label, "paper %": mean, "paper sd": sd}
-        names = [_job_name(data, i, keys[label]) for i in range(1, splits + 1)] if label in keys else []
+        names = [job_name(data, i, keys[label]) for i in range(1, splits + 1)] if label in keys else []
         finished = pd.DataFrame([results[name] for name in names if name in results])
         for column in columns:
             values = finished.get(column, pd.Series(dtype=float))
@@ -487,9 +106,9 @@ def latent_table(
     """Table 4: mean number of latent features, the paper's and ours, and the number of features."""
     rows = []
     for name in sets:
-        names = [_job_name(name, i, "nonparametric") for i in range(1, splits[name] + 1)]
+        names = [job_name(name, i, "nonparametric") for i in range(1, splits[name] + 1)]
         values = pd.Series([results[n]["n_latent"] for n in names if n in results], dtype=float)
-        mean, sd = _PAPER_TABLE_4[name]
+        mean, sd = PAPER_TABLE_4[name]
         rows.append(
             {
                 "set": name,
@@ -611,11 +230,11 @@ class _Plan:
         school, labels = self.splits[SCHOOL], max(v for k, v in self.splits.items() if k != SCHOOL)
         jobs: dict[str, Job] = {}
         for table in self.tables:
-            for name, job in _table_jobs(self.sets_of(table), labels, school, self.settings).items():
+            for name, job in table_jobs(self.sets_of(table), labels, school, self.settings).items():
                 if table != 4 or job.settings["model"] == "nonparametric":
                     jobs[name] = job
         for figure in self.figures:
-            jobs.update((job.name, job) for job in _figure_jobs(figure, self.chains, self.settings))
+            jobs.update((job.name, job) for job in figure_jobs(figure, self.chains, self.settings))
         return list(jobs.values())
 
 
@@ -715,12 +334,10 @@ def _write_table(table: int, plan: _Plan, outcome: Outcome, folder: Path, consol
         _write(folder / f"{plan.stem}-table4", frame, [("", text)], console, "Table 4: latent features")
         return
     school = table == 3
-    models, columns = (_SCHOOL_MODELS, _SCHOOL_COLUMNS) if school else (_LABEL_MODELS, _LABEL_COLUMNS)
+    models, columns = (SCHOOL_MODELS, _SCHOOL_COLUMNS) if school else (LABEL_MODELS, _LABEL_COLUMNS)
     frames = []
     for name in plan.sets_of(table):
-        paper = (
-            _PAPER_TABLE_3 if school else {label: scores[name] for label, scores in _PAPER_TABLE_2.items()}
-        )
+        paper = PAPER_TABLE_3 if school else {label: scores[name] for label, scores in PAPER_TABLE_2.items()}
         frames.append(score_table(name, models, paper, list(columns), outcome.results, plan.splits[name]))
     if frames:
         texts = [(str(frame.index[0][0]), _shown(frame, columns)) for frame in frames]
@@ -749,7 +366,7 @@ def _write_figure(figure: int, outcome: Outcome, path: Path, console: Console) -
             parts.append(curves(SCHOOL, f"alpha {float(name.partition('alpha')[2]):g}", numbers))
         else:
             data, model = name.split("-")[1:]
-            parts.append(curves(data, _BAYESIAN[model].label, numbers))
+            parts.append(curves(data, BAYESIAN[model].label, numbers))
     if not parts:
         return
     frame = pd.concat(parts, ignore_index=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.console import Console
 
-from zoo.files import staged_file
 from zoo.report import save_figure, write_csv
-from zoo.runner import Outcome
+from zoo.support.files import staged_file
+from zoo.support.runner import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from zoo.checks import one_of, whole_number
+from zoo.support.checks import one_of, whole_number
 
 __all__ = ["chosen", "require_known", "require_used"]
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.experiments.housing import Split, score
-from zoo.models.local_smoothing import KernelLocalSmoothing
-from zoo.models.varying_baselines import NonisotropicVaryingCoefficients, PooledGP
-from zoo.models.varying_coefficient import VaryingCoefficientGP
-from zoo.models.varying_component import VaryingComponent
+from zoo.models.local_smoothing.model import KernelLocalSmoothing
+from zoo.models.varying_coefficient.baselines import NonisotropicVaryingCoefficients, PooledGP
+from zoo.models.varying_coefficient.component import VaryingComponent
+from zoo.models.varying_coefficient.model import VaryingCoefficientGP
 
 __all__ = ["METHODS", "RIVALS", "Effort", "gelfand_bound", "installed", "measure"]
 

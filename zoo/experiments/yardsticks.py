@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from zoo.checks import one_of, positive
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
+from zoo.support.checks import one_of, positive
 
 __all__ = [
     "FeatureLearning",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.inference.chains import put_back
+from zoo.inference.run.chains import put_back
 
 __all__ = ["Augmentation", "Parameters", "restore_parameters", "snapshot_of", "sums_of_losses"]
 
@@ -35,7 +35,7 @@ class Augmentation(NamedTuple):
     per_task : tuple of str
         Those of which every task has its own.
     laws : named tuple of (3,) arrays
-        Their priors, as numbers of :mod:`zoo.inference.parameter_laws`.
+        Their priors, as numbers of :mod:`zoo.inference.gibbs.parameter_laws`.
     update : callable ``(rng, f, y, weight, task, parameters, laws)``, optional
         Draws the parameters that are learned, given f and with the auxiliary variables integrated out, in place. So it
         comes right before ``draw``, which draws these anew: the two together are one draw of both given f.
@@ -47,7 +47,7 @@ class Augmentation(NamedTuple):
         negative.
     crawls : callable ``(y, weight) -> bool``, optional
         Whether responses are such that draws given the auxiliary variables hardly move, and
-        :mod:`zoo.inference.likelihood_moves` pay.
+        :mod:`zoo.inference.gibbs.likelihood_moves` pay.
     hinges : callable ``(y, parameters) -> (2, N)``, optional
         ``a`` and ``b`` of ``log p(y | f) = -2 C weight max(0, a - b f)``, for moves without
         augmentation where they pay.

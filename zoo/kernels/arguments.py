@@ -9,9 +9,9 @@ import pandas as pd
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.checks import names, whole_number
-from zoo.frames import as_pandas
 from zoo.kernels.evaluate import fixed_number
+from zoo.support.checks import names, whole_number
+from zoo.support.frames import as_pandas
 
 __all__ = [
     "by_task",

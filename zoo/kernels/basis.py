@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.checks import finite_inputs, is_sparse
 from zoo.kernels.evaluate import kernel_diagonal, kernel_matrix
+from zoo.support.checks import finite_inputs, is_sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from pymc.gp import cov
 
-from zoo.checks import names, one_of, whole_number
 from zoo.kernels.coregionalisation import LMC
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel, known_kernel
+from zoo.support.checks import names, one_of, whole_number
 
 __all__ = ["WORDS", "describe", "from_word", "restore"]
 

@@ -25,7 +25,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 
-from zoo.checks import finite_inputs, finite_sparse, is_sparse
+from zoo.support.checks import finite_inputs, finite_sparse, is_sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -12,11 +12,11 @@ import pytensor.tensor as pt
 from pymc.gp import cov
 from pytensor.graph.basic import Variable
 
-from zoo.checks import finite_matrix, whole_number
 from zoo.kernels.arguments import number_of_tasks, parameter, required, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.regulariser import MapRegulariser, Regulariser
 from zoo.kernels.task_kernel import TaskKernel
+from zoo.support.checks import finite_matrix, whole_number
 
 __all__ = ["FeatureMap"]
 

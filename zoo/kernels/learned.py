@@ -23,13 +23,13 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.gp import cov
 
-from zoo.checks import finite_inputs, finite_matrix, finite_vector, is_sparse
-from zoo.columns import require_same_rows
-from zoo.files import require_new, staged_file
-from zoo.frames import read_column, read_table
+from zoo.data.columns import require_same_rows
 from zoo.kernels.basis import half_inverse_of
 from zoo.kernels.description import describe, restore
 from zoo.kernels.evaluate import kernel_diagonal, kernel_matrix
+from zoo.support.checks import finite_inputs, finite_matrix, finite_vector, is_sparse
+from zoo.support.files import require_new, staged_file
+from zoo.support.frames import read_column, read_table
 
 __all__ = ["LearnedKernel", "LearnedMean"]
 

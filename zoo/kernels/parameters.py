@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from zoo.checks import one_of
 from zoo.kernels.description import Description, restore
 from zoo.kernels.task_kernel import known_kernel
+from zoo.support.checks import one_of
 
 __all__ = ["Parameter", "kernel_parameters", "with_parameters"]
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from zoo.checks import finite_matrix
-from zoo.frames import read_table
+from zoo.support.checks import finite_matrix
+from zoo.support.frames import read_table
 
 __all__ = ["MapRegulariser", "Regulariser", "pseudo_inverse"]
 

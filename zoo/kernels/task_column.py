@@ -13,8 +13,8 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.raise_op import CheckAndRaise
 
-from zoo.checks import is_sparse
 from zoo.kernels.evaluate import fixed_number
+from zoo.support.checks import is_sparse
 
 __all__ = ["features_and_task"]
 

@@ -16,11 +16,11 @@ import xarray as xr
 from pymc.gp import cov
 from pytensor.graph.basic import Variable
 
-from zoo.checks import names, whole_number
 from zoo.kernels.arguments import psd_matrix, tensor
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.regulariser import Regulariser
 from zoo.kernels.task_column import features_and_task
+from zoo.support.checks import names, whole_number
 
 __all__ = ["TaskKernel", "known_kernel", "named_task_matrix"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.checks import finite_matrix, not_negative
+from zoo.support.checks import finite_matrix, not_negative
 
 __all__ = ["pca_metric"]
 

@@ -13,9 +13,9 @@ import pandas as pd
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.checks import names, one_of
-from zoo.frames import as_pandas, require_one_each
 from zoo.kernels.tree import Tree
+from zoo.support.checks import names, one_of
+from zoo.support.frames import as_pandas, require_one_each
 
 __all__ = ["TaskTree"]
 

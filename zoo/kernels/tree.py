@@ -14,9 +14,9 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from zoo.checks import one_of
 from zoo.kernels.arguments import parameter, required, tensor, unnamed
 from zoo.kernels.task_kernel import TaskKernel
+from zoo.support.checks import one_of
 
 __all__ = ["Tree"]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from zoo.checks import one_of, positive, probability
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.inference.augmentation import Augmentation
-from zoo.inference.parameter_laws import fixed
+from zoo.inference.gibbs.parameter_laws import fixed
 from zoo.likelihoods.coding import encode_counts, encode_labels
 from zoo.likelihoods.laws import Law, law_from_spec
 from zoo.likelihoods.weighted import observed
+from zoo.support.checks import one_of, positive, probability
 
 __all__ = ["Likelihood"]
 

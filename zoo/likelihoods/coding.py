@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 
 __all__ = ["encode_counts", "encode_labels", "label_values"]
 

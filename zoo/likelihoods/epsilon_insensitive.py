@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from zoo.checks import not_negative
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.distributions.epsilon_insensitive import (
     EpsilonInsensitivePseudoLikelihood,
     NormalisedEpsilonInsensitive,
@@ -19,11 +18,12 @@ from zoo.distributions.epsilon_insensitive import (
 )
 from zoo.inference.augmentation import Augmentation, sums_of_losses
 from zoo.inference.compiled import njit
-from zoo.inference.draws import inverse_gaussians
-from zoo.inference.parameter_laws import at, log_law, sums_by_group
+from zoo.inference.gibbs.draws import inverse_gaussians
+from zoo.inference.gibbs.parameter_laws import at, log_law, sums_by_group
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
+from zoo.support.checks import not_negative
 
 __all__ = ["EpsilonInsensitive"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 
 from zoo.inference.augmentation import Augmentation
-from zoo.inference.augmented_real_responses import (
+from zoo.inference.gibbs.augmented_real_responses import (
     GaussianLaws,
     GaussianParameters,
     gaussian_draw,

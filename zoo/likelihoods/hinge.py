@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from zoo.checks import positive
 from zoo.distributions import hinge as distributions
 from zoo.inference.augmentation import Augmentation, sums_of_losses
 from zoo.inference.compiled import njit
-from zoo.inference.draws import inverse_gaussians
+from zoo.inference.gibbs.draws import inverse_gaussians
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
+from zoo.support.checks import positive
 
 __all__ = ["Hinge", "NormalisedHinge"]
 

@@ -11,8 +11,8 @@ import pymc as pm
 import pytensor.tensor as pt
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 
-from zoo.checks import one_of, positive
-from zoo.inference.parameter_laws import gamma, inverse_gamma_of_square, log_normal
+from zoo.inference.gibbs.parameter_laws import gamma, inverse_gamma_of_square, log_normal
+from zoo.support.checks import one_of, positive
 
 __all__ = ["Beta", "Flat", "Gamma", "InverseGammaOfSquare", "Law", "LogNormal", "law_from_spec"]
 
@@ -45,7 +45,7 @@ class Law(ABC):
         """Draws of a shape."""
 
     def numbers(self) -> np.ndarray:
-        """The law as compiled samplers read it, (3,): see :mod:`zoo.inference.parameter_laws`."""
+        """The law as compiled samplers read it, (3,): see :mod:`zoo.inference.gibbs.parameter_laws`."""
         raise ValueError(
             f"{type(self).__name__}() is no law that a Gibbs sampler could use. Give another prior."
         )

@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from scipy.special import expit
 
 from zoo.inference.augmentation import Augmentation
-from zoo.inference.augmented_discrete_responses import (
+from zoo.inference.gibbs.augmented_discrete_responses import (
     LogisticParameters,
     has_a_rare_label,
     logistic_draw,

@@ -11,7 +11,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from zoo.inference.augmentation import Augmentation
-from zoo.inference.augmented_discrete_responses import (
+from zoo.inference.gibbs.augmented_discrete_responses import (
     NegativeBinomialLaws,
     NegativeBinomialParameters,
     negative_binomial_draw,

@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from scipy.special import ndtr
 
 from zoo.inference.augmentation import Augmentation
-from zoo.inference.augmented_probit import ProbitParameters, probit_draw, probit_log_density
+from zoo.inference.gibbs.augmented_probit import ProbitParameters, probit_draw, probit_log_density
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from zoo.installed import LIKELIHOODS as GROUP
-from zoo.installed import broken, entries, load_class
 from zoo.likelihoods.base import Likelihood
+from zoo.support.installed import LIKELIHOODS as GROUP
+from zoo.support.installed import broken, entries, load_class
 
 __all__ = ["LIKELIHOODS", "likelihood_class", "likelihoods", "resolve"]
 
@@ -33,7 +33,7 @@ LIKELIHOODS = {
 
 
 def likelihoods() -> tuple[str, ...]:
-    """All words: of this package, then of installed ones (:mod:`zoo.installed`), not imported yet."""
+    """All words: of this package, then of installed ones (:mod:`zoo.support.installed`), not imported yet."""
     return (*LIKELIHOODS, *sorted(entries(GROUP, LIKELIHOODS)))
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pymc as pm
 
 from zoo.inference.augmentation import Augmentation
-from zoo.inference.augmented_real_responses import (
+from zoo.inference.gibbs.augmented_real_responses import (
     StudentTLaws,
     StudentTParameters,
     student_t_draw,

@@ -1,1 +1,1 @@
-"""Factories, one module a paper."""
+"""Factories, one room per paper."""

@@ -9,16 +9,17 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from zoo.checks import positive
-from zoo.data import MultiTaskData
-from zoo.factory import Method, ModelFactory, Run
+from zoo.core.factory import ModelFactory
+from zoo.core.hooks import ModelData
+from zoo.core.methods import Method, Result, Run
+from zoo.core.prior_density import standard_normal_density
+from zoo.data.multitask import MultiTaskData
 from zoo.inference.conjugate import NOISE_RATE, NOISE_SHAPE, linear_regression_draws
-from zoo.inference.laplace import logistic_regression_draws
+from zoo.latent.weights_mode import logistic_regression_draws
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.laws import InverseGammaOfSquare, Law
 from zoo.likelihoods.logistic import Logistic
-from zoo.model_data import ModelData
-from zoo.models.prior_density import standard_normal_density
+from zoo.support.checks import positive
 
 __all__ = ["IndependentTasks", "PooledTasks"]
 
@@ -67,13 +68,15 @@ class _Regression(ModelFactory):
         noise = {**self.likelihood.fixed, **values}.get("noise", 1.0) if self._in_units_of_noise else 1.0
         return standard_normal_density(values[name], values["shrinkage"] * noise)
 
-    def _methods(self) -> list[Method]:
+    def method_table(self) -> list[Method]:
+        """Inference methods with these fields, best first."""
         if self.likelihood not in (Gaussian(), Logistic()):
-            return super()._methods()
+            return super().method_table()
         best = (
             Method(
                 "exact",
                 "independent draws from the exact posterior (conjugate, given a grid for one scale)",
+                self._fit_exact,
                 weights=True,
                 independent=True,
             )
@@ -81,22 +84,19 @@ class _Regression(ModelFactory):
             else Method(
                 "laplace",
                 "approximation: Gaussian at the mode, prior scale by its evidence",
-                estimates=True,
+                self._fit_laplace,
+                given_estimates=True,
                 weights=True,
                 independent=True,
             )
         )
-        return [best, *super()._methods()]
+        return [best, *super().method_table()]
 
-    def _fit_exact(
-        self, data: MultiTaskData, y: np.ndarray, run: Run
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def _fit_exact(self, data: MultiTaskData, y: np.ndarray, run: Run) -> Result:
         names = ("coefficients", "noise", "shrinkage")
         return self._draw_chains(data, y, run, names, linear_regression_draws)
 
-    def _fit_laplace(
-        self, data: MultiTaskData, y: np.ndarray, run: Run
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def _fit_laplace(self, data: MultiTaskData, y: np.ndarray, run: Run) -> Result:
         def draws(X, y, n_draws, scale, rng, weight):
             w, tau = logistic_regression_draws(X, y, n_draws, scale, rng, weight)
             return w, np.full(n_draws, tau)
@@ -105,7 +105,7 @@ class _Regression(ModelFactory):
 
     def _draw_chains(
         self, data: MultiTaskData, y: np.ndarray, run: Run, names: tuple[str, ...], draws: Any
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    ) -> Result:
         """Independent draws of every group, dealt out to the chains."""
         rng = np.random.default_rng(run.random_seed)
         X = data.X
@@ -121,7 +121,7 @@ class _Regression(ModelFactory):
         for name, values in zip(names, zip(*parts, strict=True), strict=True):
             stacked = np.stack(values, axis=-1) if self.by_task else values[0]
             posterior[name] = stacked.reshape(run.chains, run.draws, *stacked.shape[1:])
-        return posterior, {"independent": np.ones((run.chains, run.draws), dtype=bool)}
+        return Result(posterior, {"independent": np.ones((run.chains, run.draws), dtype=bool)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
-from zoo.inference import ard_evidence as engine
-from zoo.inference.ard_evidence import TaskInputs, evidence
+from zoo.inference.ard import evidence as engine
+from zoo.inference.ard.evidence import TaskInputs, evidence
 from zoo.inference.compiled import ensure_compile_folder
 
 __all__ = ["ARDEvidence", "ard_evidence"]
@@ -85,7 +85,7 @@ def ard_evidence(
     Parameters
     ----------
     kind : int
-        A code of ``zoo.inference.ard_evidence.KERNELS``.
+        A code of ``zoo.inference.ard.evidence.KERNELS``.
     inputs : TaskInputs
     residual : (N,) tensor
         Responses less their mean.
@@ -127,8 +127,8 @@ def _register() -> None:
                 constant.item(),
             )
 
-        # The compiled code holds that of `evidence`: a file on disk must not outlive a change of it.
-        return ard_evidence_of, crc32(getsource(engine).encode())
+        # The compiled code holds that of `evidence`: a file on disk must not outlive a change of it, or of its place.
+        return ard_evidence_of, crc32((engine.__name__ + getsource(engine)).encode())
 
 
 _register()

@@ -2,7 +2,7 @@ r"""Auxiliary variables of augmented likelihoods as PyTensor's ``RandomVariable`
 compiled draws.
 
 Each draws one number, or one pair, from parameters that are numbers; PyTensor broadcasts them. The
-draws are those of the Gibbs samplers: :func:`zoo.inference.polya_gamma.polya_gamma`, and the roots
+draws are those of the Gibbs samplers: :func:`zoo.inference.gibbs.polya_gamma.polya_gamma`, and the roots
 of Michael, Schucany & Haas (1976) without cancellation.
 
 ::
@@ -22,9 +22,9 @@ import numpy as np
 from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.op import RandomVariable
 
-from zoo.inference import polya_gamma as _polya_gamma_module
 from zoo.inference.compiled import ensure_compile_folder, njit
-from zoo.inference.polya_gamma import polya_gamma as _draw_polya_gamma
+from zoo.inference.gibbs import polya_gamma as _polya_gamma_module
+from zoo.inference.gibbs.polya_gamma import polya_gamma as _draw_polya_gamma
 
 __all__ = [
     "EpsilonLambdaOmegaRV",
@@ -223,7 +223,7 @@ def _register() -> None:
     from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 
     # The compiled code holds that of the draws: a file on disk must not outlive a change of it.
-    version = crc32(getsource(_polya_gamma_module).encode())
+    version = crc32((_polya_gamma_module.__name__ + getsource(_polya_gamma_module)).encode())
 
     @numba_core_rv_funcify.register(_CompiledRV)
     def _core(op: _CompiledRV, node: Any) -> Any:

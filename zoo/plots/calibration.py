@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from zoo.checks import one_of
 from zoo.diagnostics.rank_bands import rank_band
+from zoo.support.checks import one_of
 
 if TYPE_CHECKING:
     from zoo.diagnostics.calibration import Calibration

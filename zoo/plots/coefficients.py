@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from zoo.checks import one_of
-from zoo.frames import read_column
 from zoo.plots.figures import figure_of, panel
+from zoo.support.checks import one_of
+from zoo.support.frames import read_column
 
 __all__ = ["coefficient_curve", "coefficient_map"]
 

@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.checks import one_of
 from zoo.plots.figures import figure_of, panel
+from zoo.support.checks import one_of
 
 if TYPE_CHECKING:
-    from zoo.fit import Fit
+    from zoo.core.fit import Fit
 
 __all__ = ["task_correlation"]
 

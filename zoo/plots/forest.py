@@ -10,11 +10,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.checks import one_of, probability
 from zoo.plots.figures import figure_of, panel
+from zoo.support.checks import one_of, probability
 
 if TYPE_CHECKING:
-    from zoo.fit import Fit
+    from zoo.core.fit import Fit
 
 __all__ = ["coefficient_forest"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from zoo.checks import finite_vector, names, one_of, positive, whole_number
-from zoo.data import MultiTaskData
-from zoo.frames import by_name
+from zoo.data.multitask import MultiTaskData
+from zoo.support.checks import finite_vector, names, one_of, positive, whole_number
+from zoo.support.frames import by_name
 
 __all__ = ["grid"]
 

@@ -9,12 +9,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.data import MultiTaskData
+from zoo.data.multitask import MultiTaskData
 from zoo.diagnostics.scores import explained_variance, f1_scores, log_loss
 from zoo.plots.figures import figure_of, panel
 
 if TYPE_CHECKING:
-    from zoo.fit import Fit
+    from zoo.core.fit import Fit
 
 __all__ = ["predicted_vs_observed"]
 

@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.diagnostics.convergence import diagnosis_of, has_chains
+from zoo.core.convergence import diagnosis_of, has_chains
 from zoo.diagnostics.scalars import scalar_summaries
 from zoo.plots.figures import figure_of, panel
 
 if TYPE_CHECKING:
-    from zoo.fit import Fit
+    from zoo.core.fit import Fit
 
 __all__ = ["objective_trace", "trace_rank"]
 

@@ -3,8 +3,8 @@ r"""Compiled draws of augmentation variables, for rows that have parameters of t
 Every function fills ``w`` and ``v`` (n,) with :math:`\log p(y, \text{auxiliary} \mid e) = -w e^2/2
 + v e` up to a constant, given the predictor ``e`` (n,) and parameters (n,), each contiguous
 float64. The derivations stand beside the samplers of the factories,
-:mod:`zoo.inference.augmented_real_responses`,
-:mod:`zoo.inference.augmented_discrete_responses` and :mod:`zoo.inference.augmented_probit`.
+:mod:`zoo.inference.gibbs.augmented_real_responses`,
+:mod:`zoo.inference.gibbs.augmented_discrete_responses` and :mod:`zoo.inference.gibbs.augmented_probit`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from zoo.inference.augmented_probit import normal_excess
 from zoo.inference.compiled import njit
-from zoo.inference.draws import inverse_gaussians
-from zoo.inference.polya_gamma import polya_gamma
+from zoo.inference.gibbs.augmented_probit import normal_excess
+from zoo.inference.gibbs.draws import inverse_gaussians
+from zoo.inference.gibbs.polya_gamma import polya_gamma
 
 __all__ = ["DRAWS"]
 

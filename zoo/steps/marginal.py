@@ -20,11 +20,11 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import graph_replace, vectorize_graph
 
-from zoo.seeds import integer_seed
 from zoo.steps.affine import reads
 from zoo.steps.gibbs import augmented_step
 from zoo.steps.plan import Plan, make_plan
 from zoo.steps.point import PointFunction
+from zoo.support.seeds import integer_seed
 
 __all__ = ["draw_marginalised", "marginalise"]
 

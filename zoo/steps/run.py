@@ -12,13 +12,13 @@ from pymc.model.core import ValueGradFunction
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
 
-from zoo.checks import one_of, whole_number
-from zoo.diagnostics.convergence import diagnose
-from zoo.diagnostics.verdict import verdict_of_diagnosis
-from zoo.seeds import integer_seed
+from zoo.core.convergence import diagnose
+from zoo.core.verdict import verdict_of_diagnosis
 from zoo.steps.affine import reads
 from zoo.steps.gibbs import AugmentedGibbs, augmented_step
-from zoo.warning_types import warn_of_convergence
+from zoo.support.checks import one_of, whole_number
+from zoo.support.seeds import integer_seed
+from zoo.support.warning_types import warn_of_convergence
 
 __all__ = ["conditional_nuts", "sample"]
 

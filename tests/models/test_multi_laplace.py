@@ -1,0 +1,737 @@
+"""Gaussian processes with tied ARD parameters: the marginal likelihood, its mode, the model, its answers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+
+import zoo
+from tests.comparisons import mean_and_error
+from zoo.inference.ard.correlation import CompiledCorrelation, Parameters
+from zoo.inference.ard.evidence import KERNELS, TaskInputs, evidence, inverse_factor, lower_factor
+from zoo.inference.ard.objective import EvidenceObjective, LinearEvidenceObjective, matrix_evidence
+from zoo.inference.ard.proximal_conditions import kkt_residual
+from zoo.kernels.ard import ScaledCovariance
+from zoo.ops.ard_evidence import ard_evidence
+
+WORDS = list(KERNELS)
+PYTHON = Mode("py", "fast_compile")
+
+
+def covariance(word, X, Y, kappa):
+    """Written out, independently of the package."""
+    if word == "linear":
+        return (X * kappa) @ Y.T
+    square = ((X[:, None] - Y[None]) ** 2 * kappa).sum(axis=-1)
+    r = np.sqrt(square)
+    if word == "squared_exponential":
+        return np.exp(-0.5 * square)
+    if word == "matern52":
+        return (1 + np.sqrt(5) * r + 5 / 3 * square) * np.exp(-np.sqrt(5) * r)
+    return (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Ragged tasks, one without rows, one of 90 inputs (blocked algebra), with repeated inputs."""
+    rng = np.random.default_rng(0)
+    task = np.concatenate([rng.integers(0, 3, 40), np.zeros(85, dtype=int)])
+    X = rng.standard_normal((len(task), 3))
+    X[[5, 9]], task[[5, 9]] = X[3], task[3]
+    parameters = Parameters(rng.gamma(1.0, 1.0, (4, 3)), rng.gamma(2.0, 0.3, 4), rng.gamma(2.0, 0.5, 4))
+    parameters.kappa[0, 0] = 0.0
+    return X, task, rng.standard_normal(len(task)), parameters
+
+
+def direct(word, X, task, y, parameters, constant):
+    """Log marginal likelihood of each task by scipy, all rows one by one."""
+    result = []
+    for t, (kappa, noise, amplitude) in enumerate(zip(*parameters, strict=True)):
+        own = task == t
+        A = amplitude * covariance(word, X[own], X[own], kappa) + constant + noise * np.eye(own.sum())
+        result.append(multivariate_normal(np.zeros(own.sum()), A).logpdf(y[own]) if own.any() else 0.0)
+    return np.array(result)
+
+
+# -------------------------------------------------------------------- the marginal likelihood
+
+
+@pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 64, 65, 130])
+def test_blocked_factors(n):
+    rng = np.random.default_rng(n)
+    A = rng.standard_normal((n, n + 3))
+    A = A @ A.T
+    L = A.copy()
+    assert lower_factor(L)
+    L = np.tril(L)
+    np.testing.assert_allclose(L @ L.T, A, rtol=1e-10, atol=1e-10 * A.max())
+    np.testing.assert_allclose(inverse_factor(L) @ L, np.eye(n), atol=1e-8)
+    A[-1] = A[0]
+    A[:, -1] = A[:, 0]
+    A[-1, -1] = A[0, 0] - 1.0
+    assert n == 1 or not lower_factor(A)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_evidence_is_the_density_of_the_rows(word, rows):
+    X, task, y, parameters = rows
+    inputs = TaskInputs.of(X, task, 4, word == "linear")
+    value = evidence(KERNELS[word], *inputs, y, *parameters, 0.7)[0]
+    np.testing.assert_allclose(value, direct(word, X, task, y, parameters, 0.7), rtol=1e-11, atol=1e-10)
+    assert len(inputs.X) == len(X) - 2  # repeated inputs count as one
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_gradient_of_the_operation(word, rows):
+    X, task, y, parameters = rows
+    kept = np.r_[0:40, 40:45] if word != "linear" else np.arange(len(y))
+    X, task, y = X[kept], task[kept], y[kept]
+    inputs = TaskInputs.of(X, task, 4, word == "linear")
+    start = [y, np.maximum(parameters.kappa, 0.05), parameters.noise, parameters.amplitude]
+    weights = np.array([1.0, 2.0, -0.5, 3.0])  # each task its own cotangent
+
+    def total(*numbers):
+        return (weights * ard_evidence(KERNELS[word], inputs, *numbers, 0.7)).sum()
+
+    pytensor.gradient.verify_grad(total, start, rng=np.random.default_rng(1), mode=PYTHON, eps=1e-6)
+
+
+@pytest.mark.statistical
+def test_compiled_and_python_operation_agree(rows):
+    X, task, y, parameters = rows
+    inputs = TaskInputs.of(X, task, 4)
+    symbols = [pt.dvector("y"), pt.dmatrix("kappa"), pt.dvector("noise"), pt.dvector("amplitude")]
+    value = ard_evidence(0, inputs, *symbols, 0.7).sum()
+    outputs = [value, *pt.grad(value, symbols)]
+    compiled = pytensor.function(symbols, outputs)
+    plain = pytensor.function(symbols, outputs, mode=PYTHON)
+    for a, b in zip(compiled(y, *parameters), plain(y, *parameters), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_one_factorisation_a_task(rows):
+    """Value and gradient of all tasks are one operation, with one factor a task; nothing is factorised beside it."""
+    X, task, y, _ = rows
+    data = zoo.MultiTaskData.from_arrays(X, y, task)
+    model = zoo.MultiLaplaceGP().build(data)
+    function = model.compile_fn([model.logp(), model.dlogp()])
+    operations = [type(node.op).__name__ for node in function.f.maker.fgraph.toposort()]
+    assert operations.count("ARDEvidence") == 1
+    assert not {"Cholesky", "SolveTriangular", "MatrixInverse", "Solve"} & set(operations)
+    general = zoo.MultiLaplaceGP(kernel=pm.gp.cov.ExpQuad(3, ls=1.0)).build(data)
+    value = pytensor.graph.rewriting.utils.rewrite_graph(general.logp(), include=("canonicalize",))
+    nodes = pytensor.graph.traversal.applys_between([], [value])
+    sizes = {int(n) for n in np.diff(TaskInputs.of(X, task, 3).starts)}
+    assert sum("Cholesky" in str(node.op) for node in nodes) == len(sizes)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("word", WORDS)
+def test_general_covariances_agree_with_the_compiled(word, rows):
+    X, task, y, parameters = rows
+    X, task, y = X[:40], task[:40], y[:40]
+    of_pymc = zoo.kernels.from_word(word, 3)
+    compiled, general = CompiledCorrelation(word), ScaledCovariance(of_pymc)
+    kappa = parameters.kappa[0]
+    for function in ("slopes", "matrix"):
+        arguments = (X, kappa) if function == "slopes" else (X, X[:7], kappa)
+        np.testing.assert_allclose(
+            getattr(compiled, function)(*arguments), getattr(general, function)(*arguments), atol=3e-5
+        )
+    np.testing.assert_allclose(compiled.diagonal(X, kappa), general.diagonal(X, kappa), atol=1e-10)
+    inputs = TaskInputs.of(X, task, 4, word == "linear")
+    for kernel in (compiled, general):
+        found = matrix_evidence(kernel, inputs, y, parameters, 0.7)
+        for a, b in zip(found, evidence(KERNELS[word], *inputs, y, *parameters, 0.7), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7)
+
+
+def test_graph_of_general_covariances(rows):
+    """The same log density from the operation and from PyTensor's own, at points of the unconstrained space."""
+    X, task, y, _ = rows
+    data = zoo.MultiTaskData.from_arrays(X[:40], y[:40], task[:40])
+    word = zoo.MultiLaplaceGP(kernel="matern32", amplitude="task", mean="linear").build(data)
+    general = zoo.MultiLaplaceGP(kernel=pm.gp.cov.Matern32(3, ls=1.0), amplitude="task", mean="linear").build(
+        data
+    )
+    first, second = (m.compile_fn(m.logp(), mode=PYTHON) for m in (word, general))
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        point = {k: v + 0.3 * rng.standard_normal(np.shape(v)) for k, v in word.initial_point().items()}
+        np.testing.assert_allclose(first(point), second(point), rtol=1e-9)
+
+
+def test_shared_is_the_model_written_by_hand(rows):
+    X, task, y, _ = rows
+    data = zoo.MultiTaskData.from_arrays(X[:40], y[:40], task[:40])
+    factory = zoo.MultiLaplaceGP(ard="shared", C=2.0, B=3.0, standardize=False, noise_floor=0.1)
+    model = factory.build(data)
+    with pm.Model(coords=model.coords) as by_hand:
+        kappa = pm.Exponential("kappa", 2.0, dims="feature")
+        variance = 0.01 + pm.Exponential("_noise_variance", 1.0, dims="task") / 3.0
+        for t in range(3):
+            own = data.task == t
+            K = pm.gp.cov.ExpQuad(3, ls=1.0)(pt.as_tensor(X[:40][own]) * pt.sqrt(kappa))
+            pm.MvNormal(f"y{t}", cov=K + 1.0 + variance[t] * np.eye(own.sum()), observed=y[:40][own])
+    first, second = (m.compile_fn(m.logp(), mode=PYTHON) for m in (model, by_hand))
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        point = {k: v + 0.5 * rng.standard_normal(np.shape(v)) for k, v in model.initial_point().items()}
+        np.testing.assert_allclose(first(point), second(point), rtol=1e-10)
+
+
+# -------------------------------------------------------------------- the mode
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("word", WORDS)
+def test_objective_derivatives(word, shared, rows):
+    X, task, y, parameters = rows
+    X, task, y = X[:40], task[:40], y[:40]
+    kernel = CompiledCorrelation(word)
+    kind = LinearEvidenceObjective if kernel.linear else EvidenceObjective
+    objective = kind(
+        kernel, TaskInputs.of(X, task, 3, kernel.linear), y, B=0.5, constant=0.7, shared=shared,
+        amplitude_rate=None if kernel.linear else 2.0, penalty=None if shared else (np.array([0.0, 1.0, 0.3]), 2.0),
+    )  # fmt: skip
+    kappa = np.maximum(parameters.kappa[:3], 0.1)
+    amplitude = np.ones(3) if kernel.linear else parameters.amplitude[:3]
+    given = Parameters(np.tile(kappa[0], (3, 1)) if shared else kappa, parameters.noise[:3], amplitude)
+    theta = objective.pack(given)
+    for a, b in zip(objective.unpack(theta), given, strict=True):
+        np.testing.assert_array_equal(a, b)
+    gradient, step = objective.gradient(theta)[1], 1e-6
+    numeric, second = np.empty(theta.shape), np.empty((*theta.shape, theta.shape[1]))
+    for at in np.ndindex(theta.shape):
+        up, down = theta.copy(), theta.copy()
+        up[at] += step
+        down[at] -= step
+        numeric[at] = (objective.value(up) - objective.value(down)).sum() / (2 * step)
+        second[at] = ((objective.gradient(up)[1] - objective.gradient(down)[1]) / (2 * step))[at[0]]
+    np.testing.assert_allclose(gradient, numeric, atol=1e-6)
+    information = objective.curvature(theta)
+    assert np.linalg.eigvalsh(information).min() > -1e-10
+    if kernel.linear:
+        np.testing.assert_allclose(objective.hessian(theta), second, atol=2e-5)
+
+
+def test_average_information_is_that_of_differences(rows):
+    """Of a linear covariance it is the mean of Hessian and Fisher information, by two routes of its own."""
+    X, task, y, parameters = rows
+    given = Parameters(parameters.kappa, parameters.noise, np.ones(4))
+    inputs = TaskInputs.of(X, task, 4, True)
+    linear = LinearEvidenceObjective(CompiledCorrelation("linear"), inputs, y, B=0.5, constant=0.7)
+    general = EvidenceObjective(ScaledCovariance(pm.gp.cov.Linear(3, c=0.0)), inputs, y, B=0.5, constant=0.7)
+    theta = linear.pack(given)
+    np.testing.assert_allclose(linear.curvature(theta), general.curvature(theta), rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    """Six tasks, two of four features matter."""
+    rng = np.random.default_rng(5)
+    task = np.repeat(np.arange(6), 12)
+    X = rng.standard_normal((72, 4)) * [1.0, 2.0, 0.5, 1.0] + [0.0, 1.0, 5.0, -1.0]
+    w = np.zeros((6, 4))
+    w[:, :2] = rng.standard_normal((6, 2)) * [1.0, 0.4]
+    y = 3.0 + 2.0 * (np.einsum("nd,nd->n", X, w[task]) + 0.3 * rng.standard_normal(72))
+    return zoo.MultiTaskData.from_arrays(X, y, task, feature_names=list("abcd"))
+
+
+def penalised(theta, data, factory, word):
+    """Eq (11) written out: -log evidence + B noise + C sum of norms, of kappa (D, T) and noise variances."""
+    kappa, noise = theta
+    parameters = Parameters(kappa.T, noise, np.ones(len(noise)))
+    value = -direct(word, data.X, data.task, data.y, parameters, factory.constant_variance).sum()
+    return value + factory.B * noise.sum() + factory.C * np.linalg.norm(kappa, axis=1).sum()
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_mode_satisfies_the_conditions(word, ratings):
+    factory = zoo.MultiLaplaceGP(kernel=word, C=3.0, B=2.0)
+    data = ratings.standardize()
+    fit = factory.fit(data, "map", progress=False)
+    stats, point = fit.idata["sample_stats"], fit.posterior.isel(chain=0, draw=0)
+    assert stats.attrs["converged"] == 1
+    assert stats.attrs["kkt"] < 1e-6
+    trace = stats["objective"].to_numpy()[0]
+    assert np.all(np.diff(trace) <= 1e-9)
+    kappa, noise = point["kappa"].to_numpy(), point["noise"].to_numpy() ** 2
+    reached = penalised((kappa, noise), data, factory, word)
+    np.testing.assert_allclose(reached, trace[-1], rtol=1e-9)
+    # The conditions again, from derivatives of the function written out.
+    step, slope = 1e-5, np.empty((6, 5))
+    smooth = replace(factory, C=0.0)
+    theta = np.column_stack([kappa.T, noise])
+    for at in np.ndindex(6, 5):
+        # Three-point formulas; at zero one-sided, for there is nothing below.
+        points, weights = ((0, 1, 2), (-1.5, 2.0, -0.5)) if theta[at] == 0.0 else ((-1, 1), (-0.5, 0.5))
+        values = []
+        for k in points:
+            moved = theta.copy()
+            moved[at] += k * step
+            values.append(penalised((moved[:, :4].T, moved[:, 4]), data, smooth, word))
+        slope[at] = np.dot(weights, values) / step
+    lower = np.array([0.0, 0.0, 0.0, 0.0, 1e-4])
+    assert kkt_residual(theta, slope, 3.0, 4, True, lower) < 1e-3  # what differences can tell
+    assert np.all(kappa[2:].sum(axis=1) < 0.3 * kappa[:2].sum(axis=1).max())
+
+
+def test_zeros_and_independence(ratings):
+    """A huge C leaves nothing; without one every task is alone, here against L-BFGS task by task."""
+    data = ratings.standardize()
+    none = zoo.MultiLaplaceGP(kernel="linear", C=1e6).fit(data, "map", progress=False)
+    assert np.all(none.posterior["kappa"] == 0.0)
+    assert not none.relevance()["selected"].any()
+    factory = zoo.MultiLaplaceGP(kernel="linear", C=0.0, B=2.0, noise_floor=0.1)
+    fit = factory.fit(data, "map", progress=False)
+    for t, rows in enumerate(data.rows_by_task()):
+        X, y, task = data.X[rows], data.y[rows], np.zeros(len(rows), dtype=int)
+
+        def alone(theta, X=X, y=y, task=task):
+            parameters = Parameters(theta[None, :4], theta[4:], np.ones(1))
+            return 2.0 * theta[4] - direct("linear", X, task, y, parameters, 1.0)[0]
+
+        point = fit.posterior.isel(chain=0, draw=0)
+        reached = np.append(point["kappa"].to_numpy()[:, t], point["noise"].to_numpy()[t] ** 2)
+        bounds = [(0.0, None)] * 4 + [(0.01, None)]
+        best = minimize(alone, reached, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14})
+        assert alone(reached) - best.fun < 1e-6  # no descent from there
+        start = np.append(np.full(4, 0.25), 0.5)
+        again = minimize(alone, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14})
+        assert abs(again.fun - alone(reached)) < 1e-4
+    independent = replace(factory, ard="independent").fit(data, "map", progress=False)
+    np.testing.assert_allclose(independent.posterior["kappa"], fit.posterior["kappa"], rtol=1e-4, atol=1e-6)
+
+
+def test_random_starts_agree_where_the_penalty_is_large(ratings):
+    factory = zoo.MultiLaplaceGP(kernel="linear", C=10.0)
+    fit = factory.fit(ratings.standardize(), "map", starts=20, random_seed=1, progress=False)
+    objectives = fit.idata["sample_stats"].attrs["objectives_of_starts"]
+    assert len(objectives) == 20
+    assert np.ptp(objectives) < 1e-6 * abs(objectives[0])
+
+
+def test_path(ratings):
+    data = ratings.standardize()
+    factory = zoo.MultiLaplaceGP(kernel="linear")
+    path = factory.path(data, size=12)
+    largest = path.attrs["largest_C"]
+    assert path["C"][0] == largest
+    assert path["n_selected"][0] == 0
+    assert path["n_selected"][-1] >= 2
+    assert float(path["kkt"].max()) < 1e-6
+    below = factory.path(data, C=[0.99 * largest, 1.01 * largest])
+    assert list(below["n_selected"].to_numpy()) == [0, 1]
+    first = str(path["feature"][int(np.argmax(path["relevance"].to_numpy()[3]))].to_numpy())
+    assert first in "ab"
+    with pytest.raises(ValueError, match="C is"):
+        factory.path(data, C=[-1.0])
+    with pytest.raises(ValueError, match='no method "map"'):
+        zoo.MultiLaplaceGP(prior="horseshoe").path(data)
+
+
+def test_selection_starts_from_the_fit_before(ratings):
+    found = zoo.select(
+        zoo.MultiLaplaceGP(kernel="linear"), ratings.standardize(), {"C": [100.0, 3.0, 0.1]}, cv=2, method="map",
+        n_jobs=1, random_seed=1, progress=False,
+    )  # fmt: skip
+    assert found.best.C in (3.0, 0.1)
+
+
+@pytest.mark.parametrize("mean", ["zero", "linear"])
+def test_shared_mean_is_at_its_minimum(mean, ratings):
+    data = ratings.standardize()
+    factory = zoo.MultiLaplaceGP(kernel="linear", C=3.0, mean=mean)
+    fit = factory.fit(data, "map", progress=False)
+    assert fit.idata["sample_stats"].attrs["converged"] == 1
+    if mean == "zero":
+        assert "mean_coefficients" not in fit.posterior
+        return
+    point = fit.posterior.isel(chain=0, draw=0)
+    found = point["mean_coefficients"].to_numpy()
+    parameters = Parameters(
+        point["kappa"].to_numpy().T, point["noise"].to_numpy() ** 2, np.ones(data.n_tasks)
+    )
+
+    def objective(beta):
+        value = direct("linear", data.X, data.task, data.y - data.X @ beta, parameters, 1.0).sum()
+        return 0.5 * beta @ beta - value
+
+    assert np.abs(minimize(objective, found).x - found).max() < 1e-4
+
+
+# -------------------------------------------------------------------- the answer
+
+
+def test_relevance_is_told_on_both_scales(ratings):
+    """A feature in other units: its kappa on the user's scale follows, nothing else changes."""
+    factory = zoo.MultiLaplaceGP(C=3.0)
+    fit = factory.fit(ratings.standardize(), "map", progress=False)
+    scaled = replace(ratings, inputs=ratings.inputs * [1.0, 1000.0, 1.0, 1.0] + [0.0, 5.0, 0.0, 0.0])
+    other = factory.fit(scaled.standardize(), "map", progress=False)
+    raw = factory.fit(
+        replace(scaled.standardize(), transform=None, inputs=scaled.inputs), "map", progress=False
+    )
+    table, moved = fit.relevance(), other.relevance()
+    np.testing.assert_allclose(moved["relevance"], table["relevance"], rtol=1e-5, atol=1e-9)
+    factor = np.array([1.0, 1e-6, 1.0, 1.0])[:, None]
+    np.testing.assert_allclose(moved["kappa"], table["kappa"] * factor, rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(raw.relevance()["kappa"], moved["kappa"], rtol=1e-5, atol=1e-12)
+    assert list(table["feature"]) == list("abcd")
+    assert table["share"].sum() == pytest.approx(1.0)
+    zero = table["relevance"] == 0.0
+    assert np.array_equal(table["inclusion"], np.where(zero, 0.0, 1.0))
+    # kappa of a linear kernel is a variance of slopes: in squared units of y over those of x.
+    linear = zoo.MultiLaplaceGP(kernel="linear", C=3.0).fit(ratings.standardize(), "map", progress=False)
+    kept = linear.relevance()
+    unit = ratings.standardize().transform
+    expected = kept["kappa_standardized"] * (unit.y_scale / unit.x_scale[:, None]) ** 2
+    np.testing.assert_allclose(kept["kappa"], expected)
+    with pytest.raises(ValueError, match="fits have no `relevance`"):
+        zoo.IndependentTasks().fit(ratings.standardize(), draws=2, chains=1, progress=False).relevance()
+
+
+@pytest.mark.parametrize("word", ["linear", "matern52"])
+@pytest.mark.parametrize("ard", ["group", "shared", "pooled"])
+def test_predictions_are_the_conditional_law(word, ard, ratings):
+    train, test = ratings.take(np.arange(72) % 12 < 9), ratings.take(np.arange(72) % 12 >= 9)
+    data = train.standardize()
+    factory = zoo.MultiLaplaceGP(kernel=word, C=1.0, ard=ard, mean="linear")
+    fit = factory.fit(data, "map", progress=False)
+    predicted = fit.predict(test, random_seed=1)
+    point = fit.posterior.isel(chain=0, draw=0)
+    X, beta = data.transform.apply_x(test.X), point["mean_coefficients"].to_numpy()
+    for t in range(6):
+        new, old = test.task == t, data.task == t if ard != "pooled" else slice(None)
+        kappa, sigma = point["kappa"].to_numpy(), point["noise"].to_numpy()
+        kappa, sigma = (
+            kappa[:, t] if kappa.ndim == 2 else kappa,
+            float(sigma[t] if sigma.ndim else sigma),
+        )
+        A = covariance(word, data.X[old], data.X[old], kappa) + 1.0
+        A += sigma**2 * np.eye(len(A))
+        k = covariance(word, X[new], data.X[old], kappa) + 1.0
+        mean = X[new] @ beta + k @ np.linalg.solve(A, data.y[old] - data.X[old] @ beta)
+        prior = np.diag(covariance(word, X[new], X[new], kappa)) + 1.0
+        variance = prior - np.diag(k @ np.linalg.solve(A, k.T)) + sigma**2
+        scale = data.transform
+        np.testing.assert_allclose(predicted["mean"][new], scale.restore_y(mean), rtol=1e-6)
+        # 1,000 draws of the noise: relative standard error 2.2%, six of them.
+        np.testing.assert_allclose(predicted["sd"][new], np.sqrt(variance) * scale.y_scale, rtol=0.14)
+
+
+def test_leave_one_out_densities(ratings):
+    data = ratings.standardize()
+    fit = zoo.MultiLaplaceGP(C=3.0).fit(data, "map", progress=False)
+    found = fit.compute_log_likelihood()["log_likelihood"]["y"].to_numpy()[0, 0]
+    point = fit.posterior.isel(chain=0, draw=0)
+    kappa, noise = point["kappa"].to_numpy().T, point["noise"].to_numpy() ** 2
+    for row in (0, 17, 71):
+        t = data.task[row]
+        own = np.flatnonzero(data.task == t)
+        others = own[own != row]
+
+        def joint(rows, t=t):
+            parameters = Parameters(kappa[[t]], noise[[t]], np.ones(1))
+            zeros = np.zeros(len(rows), dtype=int)
+            return direct("squared_exponential", data.X[rows], zeros, data.y[rows], parameters, 1.0)[0]
+
+        assert found[row] == pytest.approx(joint(own) - joint(others), rel=1e-8)
+
+
+# -------------------------------------------------------------------- new tasks
+
+
+def test_condition_at_a_mode(ratings):
+    """The new task's parameters minimise what its rows add to eq (11); the other tasks stay."""
+    data = ratings.take(ratings.task < 5)
+    data = replace(data, task_names=data.task_names[:5]).standardize()
+    new = replace(ratings.take(ratings.task == 5), task=np.zeros(12, dtype=int), task_names=("newcomer",))
+    factory = zoo.MultiLaplaceGP(kernel="linear", C=3.0, B=2.0, noise_floor=0.1)
+    fit = factory.fit(data, "map", progress=False)
+    grown = fit.condition(new.take(np.arange(7)))
+    assert grown.data.task_names[-1] == "newcomer"
+    before, after = fit.posterior, grown.posterior.isel(task=slice(0, 5))
+    np.testing.assert_array_equal(before["kappa"], after["kappa"])
+    norms = np.linalg.norm(before["kappa"].to_numpy()[0, 0], axis=1)
+    X, y = data.transform.apply_x(new.X[:7]), data.transform.apply_y(new.y[:7])
+
+    def objective(theta):
+        parameters = Parameters(theta[None, :4], theta[4:], np.ones(1))
+        value = direct("linear", X, np.zeros(7, dtype=int), y, parameters, 1.0)[0]
+        return 2.0 * theta[4] + 3.0 * np.sqrt(norms**2 + theta[:4] ** 2).sum() - value
+
+    last = grown.posterior.isel(chain=0, draw=0, task=-1)
+    reached = np.append(last["kappa"].to_numpy(), last["noise"].to_numpy() ** 2)
+    best = minimize(objective, reached, bounds=[(0.0, None)] * 4 + [(0.01, None)])
+    assert objective(reached) - best.fun < 1e-7
+    rest = new.take(np.arange(7, 12))
+    blind = fit.predict(rest.X, "newcomer", new_task=True, random_seed=1)
+    told = grown.predict(rest.X, "newcomer", random_seed=1)
+    error = [np.sqrt(np.mean((p["mean"].to_numpy() - rest.y) ** 2)) for p in (blind, told)]
+    assert error[1] < error[0]
+    assert float(told["sd"].mean()) < float(blind["sd"].mean())
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("ard", ["shared", "independent"])
+def test_condition_with_other_ties(ard, ratings):
+    data = ratings.standardize()
+    fit = zoo.MultiLaplaceGP(kernel="linear", ard=ard).fit(data, "map", progress=False)
+    newcomer = replace(ratings.take(ratings.task == 0), task=np.zeros(12, dtype=int), task_names=("copy",))
+    grown = fit.condition(newcomer)
+    known, copied = (
+        grown.predict(ratings.X[:12], name, random_seed=1)["mean"].to_numpy()
+        for name in (ratings.task_names[0], "copy")
+    )
+    np.testing.assert_allclose(known, copied, rtol=1e-3, atol=1e-3)
+    with pytest.raises(ValueError, match="pooled"):
+        zoo.MultiLaplaceGP(ard="pooled").fit(data, "map", progress=False).condition(newcomer)
+
+
+# -------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"C": -1.0}, "C is -1.0"),
+        ({"B": "some"}, "B is 'some'"),
+        ({"kernel": "periodic"}, "kernel"),
+        ({"kernel": "linear", "amplitude": "task"}, "amplitude"),
+        ({"ard": "pooled", "prior": "horseshoe"}, "horseshoe"),
+        ({"noise_floor": -0.1}, "noise_floor"),
+        ({"mean": "cubic"}, "mean"),
+    ],
+)
+def test_fields_are_checked(fields, message):
+    with pytest.raises(ValueError, match=message):
+        zoo.MultiLaplaceGP(**fields)
+
+
+def test_methods_say_what_they_need(ratings):
+    data = ratings.standardize()
+    with pytest.raises(ValueError, match="no useful mode"):
+        zoo.MultiLaplaceGP(C="learned").fit(data, "map")
+    with pytest.raises(ValueError, match="C is 0"):
+        zoo.MultiLaplaceGP(C=0.0).fit(data, "nuts")
+    assert list(zoo.MultiLaplaceGP().methods) == ["map", "nuts"]
+    assert list(zoo.MultiLaplaceGP(B="learned").methods) == ["nuts"]
+    with pytest.raises(TypeError, match="kernel is a int"):
+        zoo.MultiLaplaceGP(kernel=3)
+
+
+def test_constant_features_take_no_part(ratings):
+    constant = replace(ratings, inputs=ratings.inputs.copy()).standardize()
+    constant.inputs[:, 2] = 7.0
+    with pytest.warns(UserWarning, match="'c' is constant"):
+        fit = zoo.MultiLaplaceGP(kernel="linear").fit(constant, "map", progress=False)
+    assert list(fit.relevance()["feature"]) == ["a", "b", "d"]
+    assert np.all(np.isfinite(fit.predict(constant)["mean"]))
+    silent = zoo.MultiLaplaceGP().fit(ratings.add_intercept().standardize(), "map", progress=False)
+    assert "intercept" not in silent.relevance()["feature"]
+    zero = replace(constant, inputs=np.zeros_like(constant.inputs))
+    with pytest.raises(ValueError, match="constant in every feature"):
+        zoo.MultiLaplaceGP().build(zero)
+
+
+def test_awkward_rows(ratings):
+    """Tasks of one row, a constant response, scales far apart, a covariance for other inputs."""
+    few = ratings.take(np.r_[0:1, 12:72])
+    fit = zoo.MultiLaplaceGP().fit(few.standardize(), "map", progress=False)
+    assert np.all(np.isfinite(fit.predict(few)["mean"]))
+    flat = ratings.standardize()
+    flat.y[:12] = flat.y[0]
+    fit = zoo.MultiLaplaceGP(kernel="linear").fit(flat, "map", progress=False)
+    assert float(fit.posterior["noise"][0, 0, 0]) == pytest.approx(0.01)
+    wild = replace(ratings.standardize(), inputs=ratings.inputs * [1.0, 1e6, 1.0, 1.0], transform=None)
+    with pytest.warns(UserWarning, match="'b' has"):
+        zoo.MultiLaplaceGP(standardize=False).build(wild)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zoo.MultiLaplaceGP().build(wild)
+    with pytest.raises(ValueError, match="input_dim 3"):
+        zoo.MultiLaplaceGP(kernel=pm.gp.cov.ExpQuad(3, ls=1.0)).build(ratings.standardize())
+    with pytest.warns(UserWarning, match=r"Use data\.standardize"):
+        zoo.MultiLaplaceGP().build(replace(ratings, y=ratings.y * 100.0))
+
+
+# -------------------------------------------------------------------- subclasses
+
+
+@pytest.mark.statistical
+def test_a_covariance_of_the_users_own(ratings):
+    """It keeps every method and gives what the word gives."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Own(zoo.MultiLaplaceGP):
+        def base_covariance(self, input_dim):
+            return pm.gp.cov.ExpQuad(input_dim, ls=1.0)
+
+    data = ratings.standardize()
+    own, word = (kind(C=3.0).fit(data, "map", progress=False) for kind in (Own, zoo.MultiLaplaceGP))
+    np.testing.assert_allclose(own.posterior["kappa"], word.posterior["kappa"], atol=1e-4)
+    np.testing.assert_allclose(own.predict(ratings)["mean"], word.predict(ratings)["mean"], rtol=1e-3)
+
+
+@pytest.mark.statistical
+def test_a_mean_of_the_users_own(ratings):
+    """NUTS is left, and predictions follow the mean at known and at new rows."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Steep(zoo.MultiLaplaceGP):
+        def mean_function(self, data, priors):
+            return 100.0 * data.inputs[:, 0]
+
+    data = ratings.standardize()
+    data = replace(data, y=data.y + 100.0 * (data.X[:, 0] - data.X[:, 0].mean()) / data.X[:, 0].std())
+    factory = Steep(B=10.0)
+    assert list(factory.methods) == ["nuts"]
+    with pytest.warns(UserWarning, match="standardize"):
+        fit = factory.fit(data, "nuts", draws=5, tune=20, chains=1, random_seed=1, progress=False)
+    error = fit.predict(data)["mean"] - data.original_y()
+    assert np.abs(error).max() < 20.0 * data.transform.y_scale
+
+
+# -------------------------------------------------------------------- the posterior
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("word", ["linear", "squared_exponential"])
+def test_nuts_against_draws_from_the_prior(word):
+    """Self-normalised importance sampling from the exact multi-Laplace prior: another engine, another form of it.
+
+    Null: both have the same posterior means. z-scores of 14 quantities, |z| < 5 each: false alarms below 1e-5.
+    """
+    rng = np.random.default_rng(7)
+    task, X = np.repeat(np.arange(3), 4), rng.standard_normal((12, 2))
+    y = 0.8 * X[:, 0] * np.array([1.0, -1.0, 0.5])[task] + 0.4 * rng.standard_normal(12)
+    data = zoo.MultiTaskData.from_arrays(X, y, task)
+    factory = zoo.MultiLaplaceGP(kernel=word, C=2.0, B=3.0, standardize=False, noise_floor=0.1)
+    fit = factory.fit(data, "nuts", draws=4000, tune=1000, chains=4, random_seed=1, progress=False)
+    size = 200_000
+    radius = rng.gamma(3.0, 0.5, (size, 2))  # |kappa_i| ~ Gamma(T, C), in a uniform direction of the orthant
+    normal = np.abs(rng.standard_normal((size, 2, 3)))
+    kappa = radius[..., None] * normal / np.linalg.norm(normal, axis=-1, keepdims=True)
+    noise = 0.01 + rng.exponential(1.0 / 3.0, (size, 3))
+    inputs = TaskInputs.of(X, task, 3, word == "linear")
+    log_weight = np.array(
+        [
+            evidence(KERNELS[word], *inputs, y, np.ascontiguousarray(k.T), v, np.ones(3), 1.0)[0].sum()
+            for k, v in zip(kappa, noise, strict=True)
+        ]
+    )
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    assert 1.0 / np.sum(weight**2) > 1000
+    quantities = np.concatenate(
+        [kappa.reshape(size, -1), np.sqrt(noise), np.linalg.norm(kappa, axis=-1), np.log(noise)], axis=1
+    )
+    mean = weight @ quantities
+    error = np.sqrt(weight**2 @ (quantities - mean) ** 2)
+    posterior = fit.posterior
+    draws = np.concatenate(
+        [
+            posterior["kappa"].to_numpy().reshape(4, 4000, -1),
+            posterior["noise"].to_numpy(),
+            np.linalg.norm(posterior["kappa"].to_numpy(), axis=-1),
+            2.0 * np.log(posterior["noise"].to_numpy()),
+        ],
+        axis=2,
+    )
+    ours = np.array([mean_and_error(draws[..., k]) for k in range(draws.shape[2])])
+    z = (ours[:, 0] - mean) / np.hypot(ours[:, 1], error)
+    assert np.abs(z).max() < 5.0
+
+
+@pytest.mark.statistical
+def test_condition_of_draws_follows_the_rows(ratings):
+    """A task told many rows of one of the data's tasks is predicted as that one; its parameters come from the prior."""
+    data = ratings.standardize()
+    factory = zoo.MultiLaplaceGP(kernel="linear", prior="horseshoe")
+    fit = factory.fit(data, "nuts", draws=40, tune=100, chains=2, random_seed=1, progress=False)
+    newcomer = replace(ratings.take(ratings.task == 0), task=np.zeros(12, dtype=int), task_names=("copy",))
+    grown = fit.condition(newcomer, random_seed=2)
+    assert grown.posterior["kappa"].sizes["task"] == 7
+    np.testing.assert_array_equal(grown.posterior["kappa"][..., :6], fit.posterior["kappa"])
+    known, copied = (
+        grown.predict(ratings.X[:12], name, random_seed=1)["mean"].to_numpy()
+        for name in (ratings.task_names[0], "copy")
+    )
+    assert np.corrcoef(known, copied)[0, 1] > 0.95
+    again = fit.condition(newcomer, random_seed=2)
+    assert again.posterior.equals(grown.posterior)
+    table = fit.relevance()
+    assert float(table["inclusion"][:2].min()) > float(table["inclusion"][2:].max()) - 0.2
+    assert np.all(table["lower"] <= table["upper"])
+
+
+def test_collapsed_noise_is_told(caplog):
+    """As many parameters as rows: the mode puts all noise at the floor, and says so where it shows its progress."""
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(
+        rng.standard_normal((12, 5)), rng.standard_normal(12), np.repeat(range(4), 3)
+    )
+    factory = zoo.MultiLaplaceGP(kernel="linear", C=0.1, B=10.0)
+    factory.fit(data, "map", progress=False)
+    assert not caplog.records
+    factory.fit(data, "map")
+    assert "is at noise_floor=0.01" in caplog.text
+
+
+def test_report_of_a_mode(ratings, tmp_path, capsys):
+    """The file of a fit gives its report: relevances and the descent."""
+    from zoo.cli import main
+
+    fit = zoo.MultiLaplaceGP(kernel="linear", C=3.0).fit(ratings.standardize(), "map", progress=False)
+    fit.save(tmp_path / "mode.nc")
+    assert main(["report", str(tmp_path / "mode.nc"), "--out", str(tmp_path / "report")]) == 0
+    names = {path.name for path in (tmp_path / "report").iterdir()}
+    assert names == {"objective_trace.png", "relevance.png", "summary.csv"}
+    assert "do not apply" in capsys.readouterr().out
+    line = zoo.plots.objective_trace(fit).axes[0].lines[0].get_ydata()
+    assert np.all(np.diff(line) <= 1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_condition_draws_the_noise_that_the_labels_tell(scale):
+    """The noise of a new task against quadrature, where its functions are constants: kappa vanishes.
+
+    Old tasks have a noise of 0.1 each. The candidates are 64 for each of 600 draws, so the mean of log noise has a
+    standard error of 0.02 and what is left of the candidates' coarseness; 0.15 is beyond 6 of them.
+    """
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(
+        rng.normal(size=(30, 2)), rng.normal(size=30), np.repeat(["a", "b", "c"], 10)
+    )
+    factory = zoo.MultiLaplaceGP(mean="zero", B=0.5, noise_floor=0.05, standardize=False)
+    shape = (1, 600)
+    posterior = {
+        "kappa": np.full((*shape, 2, 3), 1e-12), "feature_scale": np.full((*shape, 2), 1e-12),
+        "noise": np.full((*shape, 3), 0.1),
+    }  # fmt: skip
+    rows, stats = factory.prepare(data), {"lp": np.zeros(shape)}
+    idata = zoo.core.storage.to_datatree(factory, data, rows, data.y, posterior, stats, "nuts", 0)
+    fit = factory.fit_class(factory=factory, data=data, idata=idata, method="nuts")
+    y = scale * rng.normal(size=8)
+    new = zoo.MultiTaskData.from_arrays(rng.normal(size=(8, 2)), y, ["newcomer"] * 8)
+    noise = fit.condition(new, random_seed=1).posterior["noise"].isel(task=3).to_numpy().ravel()
+    excess = np.exp(
+        np.linspace(np.log(1e-6), np.log(100.0), 4000)
+    )  # of the variance over the floor; even in the log
+    sigma = np.sqrt(0.05**2 + excess)
+    density = np.array([multivariate_normal(cov=1.0 + s**2 * np.eye(8)).logpdf(y) for s in sigma])
+    weight = np.exp(density - density.max() - 0.5 * excess) * excess
+    expected = np.sum(weight * np.log(sigma)) / weight.sum()
+    assert abs(np.log(noise).mean() - expected) < 0.15
+    assert abs(expected - np.log(0.1)) > 0.5  # what the old tasks have is far off

@@ -1,0 +1,619 @@
+"""Normal-inverse-Wishart hierarchies: the posterior against closed forms, quadrature and NUTS; EM; new tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from scipy import stats
+from scipy.sparse import csr_matrix
+
+import zoo
+from tests.comparisons import largest_z, mean_and_error
+from zoo.core.methods import UnsupportedMethodError
+from zoo.distributions import NormalInverseWishart
+
+# |z| above this in one of some 50 means: 3e-4 a test under the null.
+_Z = 4.5
+
+
+def _tasks(sizes=(4, 6, 5, 3, 7, 5), D=3, noise=0.4, seed=0):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(len(sizes)), sizes)
+    X = rng.normal(size=(len(task), D))
+    X[:, 0] = 1.0
+    w = 0.5 * rng.normal(size=(len(sizes), D)) + rng.normal(size=D)
+    y = (X * w[task]).sum(axis=1) + noise * rng.normal(size=len(task))
+    return zoo.MultiTaskData.from_arrays(X, y, [f"t{i}" for i in task])
+
+
+def _functions(extra=(), T=20, n=15, seed=0):
+    """Noisy functions on shared inputs, half of the labels missing; ``extra`` inputs have no labels."""
+    rng = np.random.default_rng(seed)
+    x = np.linspace(-1, 1, n)
+    Y = np.full((n + len(extra), T), np.nan)
+    for t in range(T):
+        seen = rng.random(n) < 0.5
+        seen[:2] = True
+        Y[:n][seen, t] = np.sin(2 * rng.uniform(0.5, 2) * x + rng.normal())[seen] + 0.2 * rng.normal(
+            size=seen.sum()
+        )
+    return zoo.MultiTaskData.from_multilabel(np.append(x, extra)[:, None], Y)
+
+
+def _quantities(posterior: xr.Dataset, names=("coefficients", "population_mean", "feature_cov")):
+    """Means and squares of coefficients, the population's mean, log determinant and variances, log noise."""
+    values, mean, cov = names
+    dim = posterior[mean].dims[-1]
+    w = posterior[values].transpose("chain", "draw", dim, "task").to_numpy()
+    result = {}
+    for i, j in np.ndindex(w.shape[2:]):
+        result[f"w {i},{j}"] = w[:, :, i, j]
+        result[f"w^2 {i},{j}"] = w[:, :, i, j] ** 2
+    C = posterior[cov].to_numpy()
+    result["log det"] = np.linalg.slogdet(C)[1]
+    for i in range(C.shape[-1]):
+        result[f"mu {i}"] = posterior[mean].to_numpy()[..., i]
+        result[f"log variance {i}"] = np.log(C[..., i, i])
+    noise = posterior["noise"].to_numpy()
+    result["log noise"] = np.log(noise if noise.ndim == 2 else noise[..., 0])
+    return result
+
+
+# ---------------------------------------------------------------- full Bayes
+
+
+@pytest.mark.scheduled
+def test_gibbs_and_nuts_agree():
+    """Both engines, with and without group moves, have the same means of 46 quantities."""
+    model = zoo.NIWLinear(
+        likelihood=zoo.Gaussian(per_task=("noise",)),
+        delta=4.0,
+        pi=0.3,
+        scale=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]],
+    )
+    data = _tasks()
+    options = {"tune": 500, "chains": 2, "progress": False}
+    gibbs = model.fit(data, "gibbs", draws=8000, random_seed=1, group_moves=False, **options)
+    moves = model.fit(data, "gibbs", draws=8000, random_seed=2, group_moves=True, **options)
+    nuts = model.fit(data, "nuts", draws=1000, random_seed=3, nuts={"target_accept": 0.9}, **options)
+    first, second, third = (_quantities(fit.posterior) for fit in (gibbs, moves, nuts))
+    for pair in ((first, second), (first, third), (second, third)):
+        z, where = largest_z(*pair)
+        assert z < _Z, where
+
+
+def test_known_population_covariance_and_noise_give_the_closed_form():
+    """Very sure priors of C and of the noise: coefficients and their mean are jointly Gaussian."""
+    data, sure, noise, pi = _tasks(), 1e9, 0.4, 0.5
+    C = np.array([[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]])
+    model = zoo.NIWLinear(
+        pi=pi,
+        delta=sure,
+        scale=sure * C,
+        likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(sure, sure * noise**2)),
+    )
+    draws = model.fit(data, "gibbs", draws=6000, tune=100, chains=2, random_seed=1, progress=False).posterior
+    T, D = data.n_tasks, data.n_features
+    # All coefficients together: prior covariance (I + 11'/pi) kron C.
+    prior = np.kron(np.eye(T) + 1.0 / pi, C)
+    rows = np.zeros((data.n_rows, T * D))
+    for i, t in enumerate(data.task):
+        rows[i, t * D : (t + 1) * D] = data.X[i]
+    gain = prior @ rows.T @ np.linalg.inv(rows @ prior @ rows.T + noise**2 * np.eye(data.n_rows))
+    mean, cov = gain @ data.y, prior - gain @ rows @ prior
+    w = draws["coefficients"].transpose("chain", "draw", "task", "feature").to_numpy().reshape(2, -1, T * D)
+    for i in range(T * D):
+        estimate, error = mean_and_error(w[..., i])
+        assert abs(estimate - mean[i]) < _Z * error
+        square, error = mean_and_error((w[..., i] - mean[i]) ** 2)
+        assert abs(square - cov[i, i]) < _Z * error
+
+
+@pytest.mark.statistical
+def test_one_function_against_quadrature():
+    """One task at two inputs with known noise: the prior of its values is a bivariate Student-t law."""
+    delta, pi, noise = 3.0, 0.7, 0.5
+    y = np.array([0.8, -0.4])
+    data = zoo.MultiTaskData.from_arrays(np.array([[0.0], [0.7]]), y, ["a", "a"])
+    model = zoo.NIWGaussianProcess(
+        delta=delta,
+        pi=pi,
+        likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(1e9, 1e9 * noise**2)),
+    )
+    fit = model.fit(data, "gibbs", draws=20000, tune=200, chains=2, random_seed=1, progress=False)
+    kappa = np.exp(-0.5 * np.subtract.outer([0.0, 0.7], [0.0, 0.7]) ** 2)
+    law = stats.multivariate_t(shape=kappa * (1 + 1 / pi) / delta, df=delta)
+    grid = np.linspace(-4, 4, 401)
+    points = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
+    weight = law.pdf(points) * np.exp(-0.5 * np.sum((points - y) ** 2, axis=-1) / noise**2)
+    weight /= weight.sum()
+    f = fit.posterior["function_values"].isel(task=0).transpose("chain", "draw", "input").to_numpy()
+    for i in range(2):
+        for power in (1, 2):
+            estimate, error = mean_and_error(f[..., i] ** power)
+            assert abs(estimate - np.sum(weight * points[..., i] ** power)) < _Z * error
+
+
+@pytest.mark.statistical
+def test_predictions_elsewhere_are_those_with_the_inputs_in_the_data():
+    """Dawid's delta: inputs without labels change nothing, and the kernel elsewhere is the posterior's."""
+    x = np.array([-0.35, 0.55, 1.6])
+    model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.ExpQuad(1, ls=0.6) * 0.8, pi=0.5)
+    options = {"method": "gibbs", "draws": 10000, "tune": 500, "chains": 4, "progress": False}
+    small = model.fit(_functions(T=4, n=5), random_seed=1, **options)
+    large = model.fit(_functions(x, T=4, n=5), random_seed=2, **options)
+    inductive = small.predict_draws(x[:, None], "task 1", random_seed=3)["f"].to_numpy()
+    new = small.predict_draws(x[:, None], new_task=True, random_seed=3)["f"].to_numpy()
+    values = large.posterior["function_values"].isel(input=slice(5, None))
+    transductive = values.sel(task="task 1").transpose("chain", "draw", "input").to_numpy()
+    other = large.predict_draws(x[:, None], new_task=True, random_seed=4)["f"].to_numpy()
+    for one, two in ((inductive, transductive), (new, other)):
+        for shape in (np.asarray, np.abs, lambda v: 1.0 * (np.abs(v) > 1)):
+            pair = [{i: shape(v[..., i]) for i in range(3)} for v in (one, two)]
+            z, where = largest_z(*pair)
+            assert z < 4.0, (shape, where)
+    points = np.append(np.linspace(-1, 1, 5), x)[:, None]
+    learned = small.learned_kernel().kernel_matrix(points)
+    draws = large.posterior["function_cov"].to_numpy()
+    for i, j in np.ndindex(8, 8):
+        estimate, error = mean_and_error(draws[..., i, j])
+        assert abs(estimate - learned[i, j]) < 6 * error  # `learned` has an error of about the same size
+
+
+@pytest.mark.statistical
+def test_dawids_delta_holds_for_subsets_and_the_textbook_nu_does_not():
+    """K at one of two inputs and of six has one law, inverse gamma (delta/2, kappa/2). With nu fixed it has not."""
+    delta, draws = 3.0, 4000
+    law = stats.invgamma(delta / 2, scale=0.5)
+    for n in (2, 6):
+        data = zoo.MultiTaskData.from_arrays(np.arange(float(n))[:, None], np.arange(float(n)), ["a"] * n)
+        model = zoo.NIWGaussianProcess(delta=delta).build(data)
+        variance = pm.draw(model["function_cov"][0, 0], draws=draws, random_seed=n)
+        assert stats.kstest(variance, law.cdf).pvalue > 1e-5
+    nu = delta + 1.0  # right for two inputs
+    textbook = zoo.distributions.InverseWishart.dist(nu=nu + 4.0, scale=np.eye(6))
+    assert stats.kstest(pm.draw(textbook[0, 0], draws=draws, random_seed=1), law.cdf).pvalue > 1e-5
+    wrong = zoo.distributions.InverseWishart.dist(nu=nu, scale=np.eye(2))
+    with pytest.raises(ValueError, match="nu"):
+        pm.draw(zoo.distributions.InverseWishart.dist(nu=nu, scale=np.eye(6)))
+    larger = zoo.distributions.InverseWishart.dist(nu=nu + 2.0, scale=np.eye(2))
+    assert stats.kstest(pm.draw(wrong[0, 0], draws=draws, random_seed=2), law.cdf).pvalue > 1e-5
+    assert stats.kstest(pm.draw(larger[0, 0], draws=draws, random_seed=3), law.cdf).pvalue < 1e-5
+
+
+@pytest.mark.statistical
+def test_lkj_prior():
+    """Unit rows, and each correlation of 4 x 4 has the LKJ's margin, beta(eta - 1 + 4/2) on (-1, 1)."""
+    data = _tasks(D=4)
+    model = zoo.NIWLinear(covariance_prior="lkj").build(data)
+    C = pm.draw(model["feature_cov"], draws=3000, random_seed=1)
+    deviation = np.sqrt(np.diagonal(C, axis1=1, axis2=2))
+    correlation = C / (deviation[:, :, None] * deviation[:, None, :])
+    law = stats.beta(3.0, 3.0, loc=-1.0, scale=2.0)
+    for i, j in zip(*np.tril_indices(4, -1), strict=True):
+        assert stats.kstest(correlation[:, i, j], law.cdf).pvalue > 1e-5
+        assert stats.kstest(deviation[:, i], stats.halfnorm.cdf).pvalue > 1e-5
+
+
+def test_draws_do_not_depend_on_cores():
+    """Bit for bit."""
+    model, data = zoo.NIWLinear(), _tasks()
+    options = {"method": "gibbs", "draws": 5, "tune": 5, "chains": 2, "random_seed": 4, "progress": False}
+    assert model.fit(data, cores=1, **options).posterior.equals(model.fit(data, cores=2, **options).posterior)
+
+
+def test_starting_values_come_back():
+    """``set_values`` puts a draw into the state."""
+    data = _tasks()
+    model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), scale=0.3)
+    kernel = model.gibbs_kernel(model.prepare(data), data.y)
+    rng = np.random.default_rng(0)
+    first, second = kernel.initialise(rng), kernel.initialise(rng)
+    for _ in range(3):
+        kernel.sweep(rng, first)
+    kernel.set_values(second, kernel.record(first))
+    for name, value in kernel.record(first).items():
+        np.testing.assert_allclose(kernel.record(second)[name], value, rtol=1e-9, atol=1e-12)
+
+
+# ---------------------------------------------------------------- EM
+
+
+def test_inductive_and_transductive_em_agree():
+    """Theorems 5.2 and 5.3: after the same number of EM steps unlabelled inputs change nothing, to 1e-8."""
+    x = np.array([-0.33, 0.1234, 1.3])
+    model = zoo.NIWGaussianProcess(
+        base_kernel=pm.gp.cov.Matern32(1, ls=0.4), likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat())
+    )
+    options = {"method": "em", "progress": False, "accelerate": False, "max_iter": 300, "tol": 1e-14}
+    small, large = model.fit(_functions(), **options), model.fit(_functions(x), **options)
+    assert abs(float(small.posterior["noise"].squeeze() - large.posterior["noise"].squeeze())) < 1e-8
+    for task in ("task 3", "task 11"):
+        inductive = small.predict(x[:, None], task, random_seed=1)["mean"].to_numpy()
+        transductive = large.posterior["function_values"].sel(task=task)[0, 0, 15:].to_numpy()
+        np.testing.assert_allclose(inductive, transductive, atol=1e-8)
+        old = large.posterior["function_values"].sel(task=task)[0, 0, :15].to_numpy()
+        np.testing.assert_allclose(small.posterior["function_values"].sel(task=task)[0, 0], old, atol=1e-8)
+
+
+def test_em_is_monotone_and_reports_its_traces():
+    """Two traces of one length; the penalised one never falls."""
+    stats_ = (
+        zoo.NIWLinear(likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat()))
+        .fit(_tasks(), "em", progress=False)
+        .idata["sample_stats"]
+    )
+    trace = stats_["penalised_log_likelihood"].to_numpy()[0]
+    assert stats_["log_likelihood"].shape == stats_["penalised_log_likelihood"].shape
+    assert len(trace) > 3
+    assert np.all(np.diff(trace) >= -1e-9 * np.abs(trace[1:]))
+
+
+def test_em_with_the_full_bayes_prior_is_its_mode():
+    """``tau="prior"``: the gradient of log p(mu, C, sigma^2 | y) is zero there (sigma^2 has no Jacobian)."""
+    data = _tasks()
+    model = zoo.NIWLinear(tau="prior", delta=3.0, pi=0.7)
+    point = model.fit(data, "em", progress=False, tol=1e-12, max_iter=20000).posterior.isel(chain=0, draw=0)
+    mean, C = point["population_mean"].to_numpy(), point["feature_cov"].to_numpy()
+    noise = float(point["noise"])
+    D = len(mean)
+    upper = np.triu_indices(D)
+    m, cov = pt.dvector(), pt.dmatrix()
+    prior = pytensor.function([m, cov], NormalInverseWishart.logp(m, cov, pi=0.7, delta=3.0, scale=np.eye(D)))
+    variance_law = stats.invgamma(1.0, scale=0.1)
+
+    def log_posterior(theta):
+        m_, s2 = theta[:D], theta[-1]
+        cov_ = np.zeros((D, D))
+        cov_[upper] = theta[D:-1]
+        cov_ = cov_ + np.triu(cov_, 1).T
+        total = float(prior(m_, cov_)) + variance_law.logpdf(s2)
+        for rows in data.rows_by_task():
+            X = data.X[rows]
+            total += stats.multivariate_normal(X @ m_, X @ cov_ @ X.T + s2 * np.eye(len(rows))).logpdf(
+                data.y[rows]
+            )
+        return total
+
+    theta = np.concatenate([mean, C[upper], [noise**2]])
+    for i in range(len(theta)):
+        step = np.zeros(len(theta))
+        step[i] = 1e-4
+        slope = (log_posterior(theta + step) - log_posterior(theta - step)) / 2e-4
+        curvature = (
+            log_posterior(theta + step) - 2 * log_posterior(theta) + log_posterior(theta - step)
+        ) / 1e-8
+        assert abs(slope / curvature) < 1e-4, i
+
+
+def test_em_predictions_have_the_conditional_variance():
+    """The sd of an EM fit is that of the Gaussian posterior given the population; 1,000 draws stand for it."""
+    data = _tasks()
+    fit = zoo.NIWLinear().fit(data, "em", progress=False)
+    X = data.X[:5]
+    predicted = fit.predict(X, "t2", random_seed=1)
+    w = fit.posterior["coefficients"].sel(task="t2")[0, 0].to_numpy()
+    cov = fit.posterior["coefficients_cov"].sel(task="t2")[0, 0].to_numpy()
+    sd = np.sqrt(np.einsum("nd,de,ne->n", X, cov, X) + float(fit.posterior["noise"].squeeze()) ** 2)
+    np.testing.assert_allclose(predicted["mean"], X @ w, atol=1e-10)
+    # A standard deviation from 1,000 draws has a relative error of 2.2%.
+    np.testing.assert_allclose(predicted["sd"], sd, rtol=_Z * 0.0224)
+
+
+# ---------------------------------------------------------------- learned kernel
+
+
+def test_learned_kernel_of_em():
+    """Eq (18) gives back K at the inputs, and eq (19) its mixture with the base kernel, by tau and T."""
+    data = _functions()
+    fit = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.4), tau=2.0).fit(
+        data, "em", progress=False
+    )
+    K = fit.posterior["function_cov"][0, 0].to_numpy()
+    kappa = zoo.kernels.kernel_matrix(pm.gp.cov.Matern32(1, ls=0.4), data.inputs)
+    np.testing.assert_allclose(fit.learned_kernel(combine=False).kernel_matrix(data.inputs), K, atol=1e-8)
+    mixed = (data.n_tasks * K + 2.0 * kappa) / (2.0 + data.n_tasks)
+    np.testing.assert_allclose(fit.learned_kernel().kernel_matrix(data.inputs), mixed, atol=1e-8)
+    mean = fit.posterior["function_mean"][0, 0].to_numpy()
+    np.testing.assert_allclose(fit.learned_kernel().mean_values(data.inputs), mean, atol=1e-8)
+
+
+def test_learned_kernel_of_linear_tasks():
+    """x' C x', with the posterior mean of C; after EM combined with the scale."""
+    data = _tasks()
+    fit = zoo.NIWLinear(scale=0.5, tau=3.0).fit(data, "em", progress=False)
+    C = fit.posterior["feature_cov"][0, 0].to_numpy()
+    X = data.X[:4]
+    np.testing.assert_allclose(fit.learned_kernel(combine=False).kernel_matrix(X), X @ C @ X.T)
+    mixed = (6 * C + 3.0 * 0.5 * np.eye(3)) / (3.0 + 6)
+    np.testing.assert_allclose(fit.learned_kernel().kernel_matrix(X), X @ mixed @ X.T)
+
+
+@pytest.mark.parametrize("method", ["em", "gibbs"])
+def test_draws_of_the_kernel_have_its_mean(method):
+    """At inputs of the fit and elsewhere, linear tasks and functions."""
+    options = {"draws": 30, "tune": 5, "chains": 2, "random_seed": 1, "progress": False}
+    data, X = _functions(T=4, n=6), np.array([[-1.0], [0.3], [2.0]])
+    functions = zoo.NIWGaussianProcess(base_kernel="matern32").fit(data, method, **options)
+    linear = zoo.NIWLinear(scale=0.3).fit(_tasks(), method, **options)
+    for fit, points in ((functions, X), (linear, np.eye(3))):
+        for combine in (False, True):
+            draws = fit.learned_kernel_draws(points, combine=combine)
+            assert draws.dims == ("chain", "draw", "point", "point_bis")
+            learned = fit.learned_kernel(combine=combine).kernel_matrix(points)
+            np.testing.assert_allclose(draws.mean(("chain", "draw")), learned, atol=1e-9)
+
+
+def test_sparse_inputs_give_the_dense_answer():
+    """A linear kernel on csr and on dense inputs, predictions and kernel."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 40)) * (rng.random((12, 40)) < 0.2)
+    Y = rng.normal(size=(12, 5))
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    model = zoo.NIWGaussianProcess(base_kernel="linear")
+    new = rng.normal(size=(3, 40))
+    answers = []
+    for form in (np.asarray, csr_matrix):
+        fit = model.fit(
+            zoo.MultiTaskData.from_multilabel(form(X), Y), "em", progress=False, max_iter=30, tol=1e-14
+        )
+        answers.append(fit.predict(form(new), "task 2", random_seed=1)["mean"].to_numpy())
+        answers.append(fit.learned_kernel().kernel_matrix(form(new)))
+    np.testing.assert_allclose(answers[0], answers[2], atol=1e-8)
+    np.testing.assert_allclose(answers[1], answers[3], atol=1e-8)
+
+
+# ---------------------------------------------------------------- new tasks
+
+
+@pytest.mark.parametrize("method", ["em", "gibbs"])
+def test_condition_on_a_few_labels(method, tmp_path):
+    """Coefficients of a new task are those of Gaussian regression given each draw of the population."""
+    data = _tasks().standardize()
+    fit = zoo.NIWLinear().fit(data, method, draws=400, tune=100, chains=2, random_seed=1, progress=False)
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(3, 3)), rng.normal(size=3)
+    X[:, 0] = 1.0
+    more = fit.condition(zoo.MultiTaskData.from_arrays(X, y, ["new"] * 3), random_seed=2)
+    assert more.data.n_tasks == data.n_tasks + 1
+    assert more.conditioned == ("new",)
+    assert more.population_data.task_names == data.task_names
+    x, v = data.transform.apply_x(X), data.transform.apply_y(y)
+    exact = []
+    for c, d in np.ndindex(fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]):
+        draw = fit.posterior.isel(chain=c, draw=d)
+        C, mu = draw["feature_cov"].to_numpy(), draw["population_mean"].to_numpy()
+        gain = C @ x.T @ np.linalg.inv(x @ C @ x.T + float(draw["noise"]) ** 2 * np.eye(3))
+        exact.append((mu + gain @ (v - x @ mu), np.diag(C - gain @ x @ C)))
+    mean, variance = (np.array(part) for part in zip(*exact, strict=True))
+    found = more.posterior["coefficients"].sel(task="new").to_numpy().reshape(-1, 3)
+    if method == "em":
+        np.testing.assert_allclose(found, mean, atol=1e-10)
+    else:
+        z = (found - mean) / np.sqrt(variance)  # standard normal, independent over draws
+        assert stats.kstest(z.ravel(), stats.norm.cdf).pvalue > 1e-5
+    old = more.posterior["coefficients"].isel(task=slice(0, -1))
+    assert np.array_equal(old, fit.posterior["coefficients"])
+    back = zoo.load(more.save(tmp_path / "fit.nc"))
+    assert back.conditioned == ("new",)
+    assert back.predict(X, "new", random_seed=1).equals(more.predict(X, "new", random_seed=1))
+
+
+def test_condition_a_function_that_repeats_a_task():
+    """EM: a new task with the rows of an old one gets its function, also where the inputs are given again."""
+    data = _functions()
+    fit = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.4)).fit(data, "em", progress=False)
+    rows = data.rows_by_task()[3]
+    copy = zoo.MultiTaskData.from_arrays(data.X[rows], data.y[rows], ["copy"] * len(rows))
+    more = fit.condition(copy)
+    both = more.posterior["function_values"]
+    np.testing.assert_allclose(both.sel(task="copy"), both.sel(task="task 3"), atol=1e-8)
+    x = np.array([[0.123], [2.0]])
+    np.testing.assert_allclose(
+        more.predict(x, "copy", random_seed=1)["mean"],
+        fit.predict(x, "task 3", random_seed=1)["mean"],
+        atol=1e-8,
+    )
+
+
+def test_a_function_at_inputs_never_seen():
+    """Labels of a new task far from all inputs pull its function only as far as the base kernel lets them."""
+    fit = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.4)).fit(
+        _functions(), "em", progress=False
+    )
+    far = zoo.MultiTaskData.from_arrays(np.array([[9.0]]), np.array([30.0]), ["far"])
+    near = fit.predict(np.array([[0.0]]), new_task=True, random_seed=1)["mean"]
+    with pytest.warns(UserWarning, match="inputs that the fit has not"):
+        more = fit.condition(far)
+    pulled = more.predict(np.array([[0.0]]), "far", random_seed=1)["mean"]
+    np.testing.assert_allclose(pulled, near, atol=1e-3)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def test_wrong_fields_are_named():
+    """One message each, with what to do."""
+    for fields, name in (
+        ({"pi": 0.0}, "pi"),
+        ({"delta": -1.0}, "delta"),
+        ({"tau": 0.0}, "tau"),
+        ({"tau": "paper"}, "tau"),
+        ({"likelihood": "normal"}, "likelihood"),
+        ({"scale": -1.0}, "scale"),
+        ({"covariance_prior": "wishart"}, "covariance_prior"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            zoo.NIWLinear(**fields)
+    with pytest.raises(ValueError, match="scale is 2 x 2, but the data have 3 features"):
+        zoo.NIWLinear(scale=np.eye(2)).build(_tasks())
+
+
+@pytest.mark.parametrize("method", ["gibbs", "nuts"])
+def test_only_em_does_without_a_prior_of_the_noise(method):
+    """The message says which method needs what."""
+    with pytest.raises(ValueError, match='only method="em"'):
+        zoo.NIWLinear(likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat())).fit(
+            _tasks(), method, draws=2, tune=2, chains=1, progress=False
+        )
+
+
+def test_wrong_base_kernels():
+    """Of other inputs, not a covariance, not positive semi-definite at the data."""
+    data = _functions(T=2, n=4)
+
+    class Negative(pm.gp.cov.Covariance):
+        def full(self, X, Xs=None):
+            return -pm.gp.cov.ExpQuad(1, ls=1.0).full(X, Xs)
+
+        def diag(self, X):
+            return -pm.gp.cov.ExpQuad(1, ls=1.0).diag(X)
+
+    with pytest.raises(ValueError, match="input_dim 3, but the data have 1"):
+        zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.ExpQuad(3, ls=1.0)).build(data)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        zoo.NIWGaussianProcess(base_kernel=Negative(1)).build(data)
+    with pytest.raises(TypeError, match="base_kernel is a float"):
+        zoo.NIWGaussianProcess(base_kernel=3.0)
+    with pytest.raises(ValueError, match="base_kernel"):
+        zoo.NIWGaussianProcess(base_kernel="cubic")
+
+
+def test_a_covariance_of_the_users_own(tmp_path):
+    """It serves; only a file cannot describe it, and says what to do."""
+
+    class Mine(pm.gp.cov.ExpQuad):
+        pass
+
+    fit = zoo.NIWGaussianProcess(base_kernel=Mine(1, ls=0.5)).fit(_functions(T=3, n=5), "em", progress=False)
+    assert np.isfinite(fit.predict(np.array([[0.1]]), "task 0")["mean"]).all()
+    with pytest.raises(TypeError, match="base_covariance"):
+        fit.save(tmp_path / "fit.nc")
+
+
+def test_what_cannot_be_conditioned_or_has_no_kernel():
+    """Known tasks, other likelihoods, other models."""
+    data = _tasks()
+    fit = zoo.NIWLinear().fit(data, "em", progress=False)
+    with pytest.raises(ValueError, match="'t1' of task_data is in the fit already"):
+        fit.condition(data.select_tasks(["t1"]))
+    pooled = zoo.PooledTasks().fit(data, draws=2, tune=0, chains=1, progress=False)
+    with pytest.raises(UnsupportedMethodError, match="new fit"):
+        pooled.condition(data.select_tasks(["t1"]))
+    with pytest.raises(UnsupportedMethodError, match="no kernel"):
+        pooled.learned_kernel()
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_condition_refuses_a_subclass_with_other_hooks():
+    """What its hooks add to f would be left out of the new task's labels, and added to its predictions."""
+
+    class Raised(zoo.NIWLinear):
+        def latent(self, data, priors):
+            return super().latent(data, priors) + 100.0
+
+    data = _tasks()
+    fit = Raised().fit(
+        data, "nuts", draws=3, tune=3, chains=1, random_seed=1, progress=False, nuts={"nuts_sampler": "pymc"}
+    )
+    with pytest.raises(UnsupportedMethodError, match="`latent`"):
+        fit.condition(zoo.MultiTaskData.from_arrays(data.X[:2], data.y[:2], ["new"] * 2))
+    with pytest.raises(TypeError, match="task_data is a ndarray"):
+        zoo.NIWLinear().fit(data, "em", progress=False).condition(data.X)
+
+
+def test_unscaled_responses_are_warned_of():
+    """EM would stop at a maximum with all of y in the noise."""
+    data = _tasks()
+    with pytest.warns(UserWarning, match=r"y has mean .* Use data.standardize"):
+        zoo.NIWLinear().build(replace(data, y=data.y + 1000.0))
+
+
+def test_no_leave_one_out_of_an_estimate():
+    """One draw has no leave-one-out estimate."""
+    with pytest.raises(ValueError, match="needs draws"):
+        zoo.diagnostics.loo(zoo.NIWLinear().fit(_tasks(), "em", progress=False))
+
+
+@pytest.mark.parametrize("tau", [1.0, "prior"])
+def test_em_far_from_the_inputs_has_the_variance_of_an_unlabelled_input(tau):
+    """The population there is the prior's, whether the input is in the data or not."""
+    model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.2), tau=tau)
+    fits = [model.fit(_functions(extra), "em", progress=False) for extra in ((), (9.0,))]
+    sd = [float(f.predict(np.array([[9.0]]), new_task=True, random_seed=1)["sd"][0]) for f in fits]
+    assert sd[0] == pytest.approx(sd[1], rel=0.15)
+
+
+@pytest.mark.statistical
+def test_labels_under_nuts():
+    """Logistic tasks: probabilities of known and of new tasks."""
+    data = _tasks()
+    labels = replace(data, y=np.where(data.y > np.median(data.y), 1.0, -1.0))
+    fit = zoo.NIWLinear(likelihood="logistic").fit(
+        labels, "nuts", draws=20, tune=20, chains=1, random_seed=1, progress=False
+    )
+    assert fit.method == "nuts"
+    w = fit.posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
+    f = np.einsum("nd,sdn->sn", data.X, w[0][..., data.task])
+    density = fit.compute_log_likelihood()["log_likelihood"]["y"].to_numpy()[0]
+    np.testing.assert_allclose(density, stats.logistic.logcdf(labels.y * f), atol=1e-10)
+    for arguments in ({"task": "t1"}, {"new_task": True}):
+        predicted = fit.predict(data.X[:4], random_seed=1, **arguments)
+        assert np.all((predicted["probability"] > 0) & (predicted["probability"] < 1))
+        assert set(np.unique(predicted["label"])) <= {-1.0, 1.0}
+
+
+@pytest.mark.statistical
+def test_student_t_density_and_priors():
+    """At joint draws of the model: the likelihood by scipy, and the laws of what it has beside the coefficients."""
+    data = _tasks()
+    model = zoo.NIWLinear(
+        likelihood=zoo.StudentT(noise=zoo.likelihoods.InverseGammaOfSquare(3.0, 2.0))
+    ).build(data)
+    names = ("coefficients", "noise", "degrees")
+    w, noise, degrees, density = pm.draw(
+        [*(model[name] for name in names), pm.logp(model["y"], data.y)], draws=2000, random_seed=1
+    )
+    f = np.einsum("nd,sdn->sn", data.X, w[..., data.task])
+    exact = stats.t.logpdf(data.y, degrees[:, None], f, noise[:, None])
+    np.testing.assert_allclose(density, exact, atol=1e-9)
+    assert stats.kstest(noise**2, stats.invgamma(3.0, scale=2.0).cdf).pvalue > 1e-5
+    assert stats.kstest(degrees, stats.gamma(2.0, scale=10.0).cdf).pvalue > 1e-5
+
+
+def test_noise_of_each_task():
+    """Every method has one noise a task; a new task has that of some task."""
+    data = _tasks()
+    model = zoo.NIWLinear(
+        likelihood=zoo.Gaussian(per_task=("noise",)), scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]]
+    )
+    for method in ("gibbs", "em"):
+        fit = model.fit(data, method, draws=10, tune=5, chains=1, random_seed=1, progress=False)
+        assert fit.posterior["noise"].dims == ("chain", "draw", "task")
+        assert np.isfinite(fit.predict(data.X[:3], new_task=True, random_seed=1)["sd"]).all()
+
+
+def test_tasks_without_rows_are_functions_of_the_population():
+    """Transduction: a task without labels is warned of, and every method takes it."""
+    data = _functions(T=3, n=5)
+    empty = replace(data, task_names=(*data.task_names, "nobody"))
+    model = zoo.NIWGaussianProcess()
+    for method in ("gibbs", "em"):
+        with pytest.warns(UserWarning, match="nobody"):
+            fit = model.fit(empty, method, draws=50, tune=10, chains=1, random_seed=1, progress=False)
+        assert np.all(np.isfinite(fit.predict(data.inputs, "nobody", random_seed=1)["mean"]))
+
+
+def test_the_default_method_follows_the_number_of_inputs():
+    """Gibbs for few inputs, EM for many."""
+    model = zoo.NIWGaussianProcess()
+    assert model.default_method(_functions(n=20)) == "gibbs"
+    repeated = zoo.MultiTaskData.from_arrays(np.zeros((200, 1)), np.zeros(200), ["a"] * 200)
+    assert model.default_method(repeated) == "gibbs"
+    assert model.default_method(_functions(n=200)) == "em"

@@ -1,0 +1,117 @@
+"""The memory that draws need is estimated before anything runs."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import zoo
+from zoo.models.varying_coefficient import model as varying_coefficient
+from zoo.registry import FACTORIES, get_factory
+from zoo.support import memory
+from zoo.support.memory import InsufficientMemoryError
+from zoo.testing import FactoryTestCase
+
+
+def many_tasks(T: int) -> zoo.MultiTaskData:
+    rng = np.random.default_rng(0)
+    return zoo.MultiTaskData.from_arrays(
+        rng.normal(size=(2 * T, 3)), rng.normal(size=2 * T), np.repeat(np.arange(T), 2)
+    )
+
+
+def test_a_large_covariance_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 24_000_000_000)
+    with pytest.raises(
+        InsufficientMemoryError, match=r"draws=1000 with chains=4 .* 72\.1 GB .*'task_cov'.*thin"
+    ) as error:
+        zoo.MaxMargin(likelihood="epsilon_insensitive").fit(many_tasks(1500), progress=False)
+    assert isinstance(error.value, MemoryError)
+    assert isinstance(error.value, ValueError)
+
+
+def test_what_fits_is_not_refused(monkeypatch):
+    data, factory = many_tasks(60), zoo.MaxMargin(likelihood="epsilon_insensitive")
+    asked = {"draws": 3000, "tune": 0, "chains": 4, "random_seed": 1, "progress": False}
+    # 12,000 draws of 60 x 60, 3 x 60 and 3 x 3 numbers: 364 million bytes, of which four fifths may be taken.
+    needed = 8 * 12_000 * (60 * 60 + 3 * 60 + 9)
+    monkeypatch.setattr(memory, "available_memory", lambda: int(needed / 0.8) - 1000)
+    with pytest.raises(InsufficientMemoryError):
+        factory.fit(data, **asked)
+    monkeypatch.setattr(memory, "available_memory", lambda: int(needed / 0.8) + 1000)
+    monkeypatch.setattr(zoo.MaxMargin, "_fit_gibbs", lambda *a, **k: (_ for _ in ()).throw(StopIteration))
+    with pytest.raises(StopIteration):  # the engine is reached
+        factory.fit(data, **asked)
+
+
+@pytest.mark.parametrize("name", [*FACTORIES])
+def test_estimates_are_what_fits_hold(name, monkeypatch):
+    """The numbers of one draw, for every factory: what the first method's posterior holds."""
+
+    class Case(FactoryTestCase):
+        def make_factory(self):
+            return get_factory(name)()
+
+    import zoo.core.fitting as module
+
+    asked: list[dict[str, int]] = []
+    monkeypatch.setattr(module, "_SMALL_POSTERIOR", 0.0)
+    monkeypatch.setattr(module, "require_memory", lambda sizes, *rest: asked.append(sizes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = Case().fit()
+    if fit.is_point:
+        assert asked == []
+        return
+    held = {str(n): int(np.prod(v.shape[2:])) for n, v in fit.posterior.items()}
+    [sizes] = asked
+    for variable, size in held.items():
+        if variable == "Z":
+            assert size >= sizes[variable]  # grows with the columns in use
+        elif variable in fit.factory.representations:
+            assert size <= max(sizes.get(r, 0) for r in fit.factory.representations)
+        else:
+            assert sizes.get(variable, 1) == size, variable  # numbers without dims do not count
+
+
+def test_a_point_is_never_refused(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 1)
+    data = many_tasks(4)
+    zoo.NIWLinear().fit(data, "em", progress=False)
+
+
+def test_predictions_and_log_likelihoods_too(monkeypatch):
+    data = many_tasks(4)
+    fit = zoo.MaxMargin(likelihood="epsilon_insensitive").fit(
+        data, draws=5, tune=5, chains=1, random_seed=1, progress=False
+    )
+    monkeypatch.setattr(memory, "available_memory", lambda: 100)
+    with pytest.raises(InsufficientMemoryError, match="predictions of 8 rows by 5 draws"):
+        fit.predict_draws(data)
+    with pytest.raises(InsufficientMemoryError, match="log likelihood of 8 rows"):
+        fit.compute_log_likelihood()
+
+
+def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
+    limit, usage = tmp_path / "memory.max", tmp_path / "memory.current"
+    monkeypatch.setattr(memory, "_LIMITS", ((str(limit), str(usage)),))
+    without = memory.available_memory()
+    limit.write_text("max\n")
+    usage.write_text("700\n")
+    assert memory.available_memory() > 1_000_000
+    limit.write_text("1000\n")
+    assert memory.available_memory() == 300
+    limit.write_text("500\n")
+    assert memory.available_memory() == 0
+    assert without > 1_000_000
+
+
+def test_varying_coefficients_count_one_representation():
+    sizes = memory.sizes_of_variables(
+        {"basis_weights": ("basis",), "function_values": ("point",), "noise": (), "_values": ("point",)},
+        {"basis": range(7), "point": range(5)},
+        varying_coefficient.VaryingCoefficientGP.representations,
+    )
+    assert sizes == {"noise": 1, "basis_weights": 7}

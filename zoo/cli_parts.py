@@ -1,0 +1,204 @@
+"""Parts of the commands: factories from settings, data from files, messages."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from zoo.core.factory import ModelFactory
+    from zoo.core.fit import Fit
+    from zoo.data.multitask import MultiTaskData
+
+__all__ = [
+    "TASK_ATTRIBUTE",
+    "Interrupted",
+    "check_data",
+    "console_of",
+    "experiments_of",
+    "factory_of",
+    "has_a_scale",
+    "options_of",
+    "predictions",
+    "read_csv",
+    "require_columns",
+    "split_names",
+    "training_data",
+    "with_intercept",
+]
+
+PAPERS = ("bussas2015", "evgeniou2005", "li2014", "srijith2014", "yu2005")
+
+_INTERCEPT = "intercept"
+TASK_ATTRIBUTE = "zoo_task_column"
+
+
+class Interrupted(Exception):
+    """Ctrl-C in a command that keeps what is done; typer would turn KeyboardInterrupt into a bare exit code."""
+
+
+def experiments_of(paper: str) -> Any:
+    """The module of a paper's experiments: it has TABLES, FIGURES and ``reproduce``."""
+    from importlib import import_module
+
+    from zoo.support.checks import one_of
+
+    one_of(paper, PAPERS, "paper")
+    return import_module(f"zoo.experiments.{paper}")
+
+
+def options_of(function: Any, paper: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given; one that the function does not take is refused."""
+    from inspect import signature
+
+    taken = signature(function).parameters
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if name not in taken:
+            others = [f"--{known}" for known in given if known in taken]
+            raise ValueError(
+                f"--{name} says nothing about {paper}, which takes {' and '.join(others)}. Leave it out."
+            )
+    return options
+
+
+def console_of() -> Console:
+    """A console as wide as the terminal."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def factory_of(model: str, settings: Sequence[str]) -> ModelFactory:
+    """The model with the fields of ``--set``."""
+    import json
+
+    from zoo.core.fields import changed
+    from zoo.registry import get_factory
+
+    cls = get_factory(model)
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting!r} has no '='. Write --set field=value.")
+        try:
+            values[name] = json.loads(text)
+        except json.JSONDecodeError:
+            values[name] = text
+    with _settings_of_the_right_kind(model):
+        return changed(cls(), values)
+
+
+@contextmanager
+def _settings_of_the_right_kind(model: str) -> Iterator[None]:
+    """A value of a kind that a field's check did not expect is bad input too."""
+    try:
+        yield
+    except TypeError as error:
+        raise ValueError(f"--set gives {model} a value it cannot use: {error}.") from error
+
+
+def check_data(factory: ModelFactory, data: MultiTaskData) -> None:
+    """Hold the fields against the data; what it warns of, the fit warns of again."""
+    with _settings_of_the_right_kind(type(factory).__name__), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        factory.validate(data)
+
+
+def has_a_scale(factory: ModelFactory) -> bool:
+    """Whether y may be scaled: it is no label, and its mean is f itself, not a function of it as that of counts."""
+    from zoo.likelihoods.base import Likelihood
+
+    return factory.likelihood.responses == "real" and type(factory.likelihood).mean is Likelihood.mean
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Names that commas separate."""
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """The table of a CSV file, with messages that name it."""
+    import pandas as pd
+
+    if not path.is_file():
+        raise FileNotFoundError(f"--data {str(path)!r} is no file. Give a CSV file.")
+    try:
+        table = pd.read_csv(path)
+    except (ValueError, pd.errors.ParserError) as error:
+        raise ValueError(f"--data {str(path)!r} cannot be read as CSV ({error}).") from error
+    if table.empty:
+        raise ValueError(f"--data {str(path)!r} has no rows. Give at least one below the header.")
+    return table
+
+
+def require_columns(table: pd.DataFrame, path: Path, wanted: dict[str, list[str] | None]) -> None:
+    """Raise where an option names a column that the table has not."""
+    for option, columns in wanted.items():
+        for column in columns or []:
+            if column not in table.columns:
+                raise ValueError(
+                    f"{option} names {column!r}, which is no column of {str(path)!r}. "
+                    f"Its columns are {', '.join(map(str, table.columns))}."
+                )
+
+
+def training_data(
+    table: pd.DataFrame, y: str, task: str, features: list[str] | None, intercept: bool
+) -> MultiTaskData:
+    """The data of a table, by the options of ``zoo fit``."""
+    from zoo.data.multitask import MultiTaskData
+
+    data = MultiTaskData.from_frame(table, y=y, task=task, features=features)
+    if intercept and _INTERCEPT in data.feature_names:
+        typer.echo(f"The data have a column {_INTERCEPT!r}: none is added.")
+        return data
+    return data.add_intercept(_INTERCEPT) if intercept else data
+
+
+def with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:
+    """The table with the column of ones that ``zoo fit`` added, where the file has none."""
+    names = fitted.data.feature_names
+    if _INTERCEPT in table.columns or _INTERCEPT not in names:
+        return table
+    # A column of that name in the user's own training data may hold anything: only ones are filled in.
+    ones = bool((fitted.data.inputs[:, names.index(_INTERCEPT)] == 1.0).all())
+    return table.assign(**{_INTERCEPT: 1.0}) if ones else table
+
+
+def predictions(
+    fitted: Fit, table: pd.DataFrame, column: str, new_task: bool, ci_prob: float, seed: int | None
+) -> pd.DataFrame:
+    """Predictions by row of the file; with ``new_task``, known tasks are predicted as known ones."""
+    import pandas as pd
+
+    from zoo.data.new_rows import column_labels
+
+    if table[column].isna().any():
+        row = int(table[column].isna().to_numpy().argmax())
+        raise ValueError(f"column {column!r} is missing in row {row}. Name the task of every row.")
+    known_names = fitted.data.task_names
+    labels = pd.Series(column_labels(table[column].to_numpy(), known_names), table.index, dtype=object)
+    known = labels.isin(known_names)
+    groups = [(known, False), (~known, True)] if new_task else [(known | True, False)]
+    parts = []
+    for rows, unseen in groups:
+        if rows.any():
+            predicted = fitted.predict(
+                table[rows], task=labels[rows], new_task=unseen, ci_prob=ci_prob, random_seed=seed
+            )
+            parts.append(predicted.to_dataframe().set_index(table.index[rows]))
+    result = pd.concat(parts).sort_index().rename_axis("row")
+    if "label" in result and (result["label"] % 1 == 0).all():
+        # Classes are 0 and 1 in the user's file, not 0.000 and 1.000.
+        result["label"] = result["label"].astype(int)
+    return result[["task", *(name for name in result.columns if name != "task")]]

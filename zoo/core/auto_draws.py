@@ -1,0 +1,163 @@
+"""``fit(draws="auto")``: whether chains go on, and for how long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from zoo.core.convergence import Diagnosis, diagnose, keep_diagnosis
+from zoo.core.methods import UnsupportedMethodError
+from zoo.core.protocols import Fitted, Model
+from zoo.core.verdict import verdict_of_diagnosis
+from zoo.inference.run.mixing import LEAST_DRAWS
+from zoo.support.checks import one_of, positive, whole_number
+from zoo.support.memory import InsufficientMemoryError
+
+__all__ = ["FIRST_ROUND", "MOST_DRAWS", "AutoDraws"]
+
+FIRST_ROUND = 500
+"""Draws of each chain before the first look; each round doubles them."""
+
+MOST_DRAWS = 20_000
+"""Draws of each chain at most, where the caller does not say."""
+
+LEAST_BULK_ESS = 400
+"""Bulk ESS of every entry, whatever the number of chains."""
+
+
+class AutoDraws:
+    """Called after each round of draws, as ``until`` of :func:`zoo.inference.run.chains.run_chains`.
+
+    Parameters
+    ----------
+    factory : ModelFactory
+    method : str
+        One that ``continues``.
+    draws, chains, max_draws, max_seconds, checkpoint
+        As the caller of ``fit`` gave them.
+
+    Attributes
+    ----------
+    asked : int
+        Draws of the round that is made.
+    reason : str
+        Why the chains stopped; empty where they stopped because they have converged.
+
+    Raises
+    ------
+    UnsupportedMethodError
+        The method has no chains that could go on; or there is a checkpoint.
+    ValueError
+        An argument is wrong.
+    """
+
+    def __init__(
+        self,
+        factory: Model,
+        method: str,
+        draws: Any,
+        chains: Any,
+        max_draws: Any,
+        max_seconds: Any,
+        checkpoint: Any,
+    ):
+        if not isinstance(draws, str):
+            name = "max_seconds" if max_draws is None else "max_draws"
+            raise ValueError(f'{name} is given with draws={draws!r}. It goes with draws="auto" alone.')
+        one_of(draws, ("auto",), "draws")
+        _require_chains(factory, method)
+        if checkpoint is not None:
+            raise UnsupportedMethodError(
+                'draws="auto" cannot be combined with `checkpoint`, whose folder is laid out for a '
+                "number of draws that is known at the start. Give that number, or leave `checkpoint` out."
+            )
+        if whole_number(chains, "chains", 1) < 2:
+            raise ValueError('chains=1 has no R-hat, by which draws="auto" decides. Use two chains or more.')
+        if max_seconds is not None:
+            positive(max_seconds, "max_seconds")
+        self._max_seconds = max_seconds
+        self._max_draws = whole_number(
+            MOST_DRAWS if max_draws is None else max_draws, "max_draws", LEAST_DRAWS
+        )
+        self.asked = min(FIRST_ROUND, self._max_draws)
+        self.reason = ""
+        self._unordered = factory.unordered_dims
+        self._dims: Mapping[str, tuple[str, ...]] = {}
+        self._found: Diagnosis | None = None
+
+    def begin(self, dims: Mapping[str, tuple[str, ...]], require_memory: Callable[[int], None]) -> AutoDraws:
+        """Start the clock.
+
+        Parameters
+        ----------
+        dims : mapping
+            Dims of the variables by name.
+        require_memory : callable
+            Called with a number of draws; raises where they do not fit into memory.
+        """
+        self._dims, self._require_memory = dims, require_memory
+        self._start = time.monotonic()
+        return self
+
+    def __call__(self, posterior: dict[str, np.ndarray], done: int) -> int | None:
+        """How many draws each chain shall have in all, or None where it has enough."""
+        if done < self.asked:  # Ctrl-C
+            return None
+        self._found = diagnose(self._dataset(posterior), self._unordered)
+        verdict = verdict_of_diagnosis(self._found)
+        if verdict.converged and not verdict.ess_bulk < LEAST_BULK_ESS:
+            return None
+        wanted = min(2 * done, self._max_draws)
+        seconds = time.monotonic() - self._start
+        if wanted == done:
+            self.reason = f"The chains stopped at max_draws={self._max_draws}."
+        elif self._max_seconds is not None and seconds * wanted / done > self._max_seconds:
+            self.reason = (
+                f"The chains stopped because {wanted:,} draws would take longer than "
+                f"max_seconds={self._max_seconds:g}."
+            )
+        else:
+            try:
+                self._require_memory(wanted)
+            except InsufficientMemoryError as error:
+                self.reason = f"The chains stopped because {wanted:,} draws do not fit into memory: {error}"
+        if self.reason:
+            return None
+        self.asked = wanted
+        return wanted
+
+    def hand_over(self, fit: Fitted) -> None:
+        """Spare the fit a second diagnosis of the draws that were looked at last."""
+        if self._found is not None and self._found.draws == fit.posterior.sizes["draw"]:
+            keep_diagnosis(fit, self._found)
+
+    def _dataset(self, posterior: dict[str, np.ndarray]) -> xr.Dataset:
+        variables: dict[str, Any] = {}
+        for name, array in posterior.items():
+            inner = self._dims.get(name, ())
+            if len(inner) != array.ndim - 2:
+                inner = tuple(f"{name}_{i}" for i in range(array.ndim - 2))
+            variables[name] = (("chain", "draw", *inner), array)
+        return xr.Dataset(variables)
+
+
+def _require_chains(factory: Model, method: str) -> None:
+    """Raise unless the chains of a method can go on after their last draw."""
+    found = factory.method_named(method)
+    if found.continues:
+        return
+    why = (
+        "gives no Markov chains: leave `draws` out"
+        if not found.has_chains
+        else "cannot go on with its chains after their last draw: give a number of draws, and where they are too few, "
+        "the warning says how many would do"
+    )
+    able = [m.name for m in factory.method_table() if m.continues and m.name in factory.methods]
+    other = f"; or use method {' or '.join(map(repr, able))}" if able else ""
+    raise UnsupportedMethodError(
+        f'draws="auto" is not for method {method!r} of {type(factory).__name__}, which {why}{other}.'
+    )

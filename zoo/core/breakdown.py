@@ -1,0 +1,68 @@
+"""Says, where linear algebra breaks down in a fit, which columns are to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from zoo.data.multitask import MultiTaskData
+
+__all__ = ["breakdown_explained", "require_finite"]
+
+# Responses that are so many times as large as the largest feature are to blame too.
+_FAR = 1e3
+
+
+@contextmanager
+def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
+    """Turn an error of linear algebra, or of the range of floats, into one that names columns.
+
+    Parameters
+    ----------
+    what : str
+        What is computed, as the subject of a sentence.
+    data : MultiTaskData
+        The rows as the model sees them.
+
+    Raises
+    ------
+    ValueError
+        Where such an error comes out of the block; its cause is kept.
+    """
+    try:
+        yield
+    except (np.linalg.LinAlgError, ZeroDivisionError, OverflowError) as error:
+        sizes = data.column_sizes()
+        low, high = int(np.argmin(sizes)), int(np.argmax(sizes))
+        response = float(np.abs(data.y).max(initial=0.0))
+        of_y = f", and those of y to {response:.3g}" if response > _FAR * max(sizes[high], 1.0) else ""
+        raise ValueError(
+            f"{what} lost all its digits: on the model's scale the values of X reach from {sizes[low]:.3g} in column "
+            f"{data.feature_names[low]!r} to {sizes[high]:.3g} in column {data.feature_names[high]!r}{of_y}. "
+            "Use data.standardize(), and leave out columns that others determine."
+        ) from error
+
+
+def require_finite(values: Mapping[Any, Any]) -> None:
+    """Raise an error that :func:`breakdown_explained` explains, where numbers are not finite.
+
+    A sampler that loses its digits may go on with NaN, where a factorisation would have refused.
+
+    Parameters
+    ----------
+    values : mapping of name to array
+
+    Raises
+    ------
+    OverflowError
+        An array holds NaN or an infinite number.
+    """
+    for name, array in values.items():
+        array = np.asarray(array)
+        # One number that stands for many, as an estimate does for all draws, is looked at once.
+        once = array[tuple(slice(1) if step == 0 else slice(None) for step in array.strides)]
+        if not np.isfinite(once).all():
+            raise OverflowError(f"{name} is not finite")

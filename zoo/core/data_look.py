@@ -1,0 +1,140 @@
+"""What the data leave unsaid about a coefficient for each task and feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zoo.data.multitask import MultiTaskData
+
+__all__ = ["look_at_data"]
+
+_MOST_FEATURES = 2_000
+# Of the variance of a feature, what it varies by within a task.
+_NEXT_TO_NOTHING = 0.01
+_ALIKE = 0.995
+_EQUAL = 1.0 - 1e-10
+# Multiplications for the correlations of all features.
+_MOST_MULTIPLICATIONS = 2e9
+_LEAST_ROWS_TO_CORRELATE = 1_000
+# Fewer rows than that are often separated by chance.
+_LEAST_ROWS, _LEAST_OF_A_CLASS = 10, 3
+_SHOWN = 4
+
+
+def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
+    """What to say of data for a model with a coefficient for each task and feature.
+
+    Samplers usually cope with what is found here, and slow chains are often explained by it.
+
+    Parameters
+    ----------
+    data : MultiTaskData
+        Dense features; of sparse ones and of more than 2,000 nothing is said.
+    labels : (N,) array of -1 and 1, optional
+        Where the response is a class.
+
+    Returns
+    -------
+    str
+        Whole sentences; empty where there is nothing to say. They name
+
+        - two or more features that vary, within every task, by less than one hundredth of their
+          variance over all rows: a task then tells the sum of their contributions, and not the coefficient of each;
+        - pairs of features with a correlation above 0.995 in size;
+        - tasks whose classes one feature separates, of at least ten rows.
+    """
+    if data.is_sparse or data.n_features > _MOST_FEATURES:
+        return ""
+    X = np.asarray(data.X)
+    rows_by_task = data.rows_by_task()
+    still = _still_within_tasks(X, rows_by_task)
+    sentences = []
+    names = data.feature_names
+    if still.sum() > 1:
+        sentences.append(
+            f"features {_listed([names[j] for j in np.flatnonzero(still)])} are constant, or nearly so, within every "
+            "task, so that the rows of a task do not tell their coefficients apart: share their coefficients between "
+            "tasks, or keep one of them."
+        )
+    pairs = _alike(X)
+    if pairs:
+        shown = [
+            f"{names[i]!r} and {names[j]!r} ({'equal up to scale' if abs(r) > _EQUAL else f'correlation {r:.4f}'})"
+            for i, j, r in pairs[:_SHOWN]
+        ]
+        more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+        sentences.append(f"features {', '.join(shown)}{more} say the same: drop one of each pair.")
+    if labels is not None:
+        separated = _separated(X, rows_by_task, labels)
+        if separated:
+            shown = [f"{data.task_names[t]!r} by {names[j]!r}" for t, j in separated[:_SHOWN]]
+            more = f" and {len(separated) - _SHOWN} more tasks" if len(separated) > _SHOWN else ""
+            sentences.append(
+                f"the classes of task {', '.join(shown)}{more} are separated by one feature, so that the prior alone "
+                "bounds its coefficient: standardize the features, and choose the prior with care."
+            )
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [repr(name) for name in names[: 2 * _SHOWN]]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"{', '.join(shown)}{more}" if more else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _still_within_tasks(X: np.ndarray, rows_by_task: list[np.ndarray]) -> np.ndarray:
+    """Which features vary by next to nothing within every task, other than columns of zeros."""
+    total = X.var(axis=0)
+    within = np.zeros(X.shape[1])
+    for rows in rows_by_task:
+        if len(rows):
+            within = np.maximum(within, X[rows].var(axis=0))
+    rounding = 1e-24 * np.square(X).mean(axis=0)
+    return (within <= np.maximum(_NEXT_TO_NOTHING * total, rounding)) & (np.abs(X).max(axis=0) > 0.0)
+
+
+def _alike(X: np.ndarray) -> list[tuple[int, int, float]]:
+    """Pairs of features with their correlation, the most alike first.
+
+    Some rows propose, all rows decide.
+    """
+    n_rows, n_features = X.shape
+    if n_features < 2:
+        return []
+    most = max(_LEAST_ROWS_TO_CORRELATE, int(_MOST_MULTIPLICATIONS / n_features**2))
+    some = X if n_rows <= most else X[np.linspace(0, n_rows - 1, most).round().astype(np.int64)]
+    scores, varies = _scores(some)
+    correlation = np.abs(scores.T @ scores)
+    i, j = np.nonzero(np.triu(correlation > _ALIKE, 1) & varies & varies[:, None])
+    pairs = [(int(a), int(b)) for a, b in zip(i, j, strict=True)][: 100 * _SHOWN]
+    found = [(a, b, _correlation(X[:, a], X[:, b])) for a, b in pairs]
+    return sorted((pair for pair in found if abs(pair[2]) > _ALIKE), key=lambda pair: -abs(pair[2]))
+
+
+def _scores(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centred columns of length 1, and which columns vary."""
+    centred = X - X.mean(axis=0)
+    length = np.linalg.norm(centred, axis=0)
+    varies = length > 1e-10 * np.linalg.norm(X, axis=0)
+    return centred / np.where(varies, length, 1.0), varies
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    scores, varies = _scores(np.column_stack([x, y]))
+    return float(scores[:, 0] @ scores[:, 1]) if varies.all() else 0.0
+
+
+def _separated(X: np.ndarray, rows_by_task: list[np.ndarray], labels: np.ndarray) -> list[tuple[int, int]]:
+    """Tasks and the first feature by which a threshold tells their classes apart."""
+    found = []
+    for t, rows in enumerate(rows_by_task):
+        positive = labels[rows] > 0.0
+        if len(rows) < _LEAST_ROWS or min(positive.sum(), (~positive).sum()) < _LEAST_OF_A_CLASS:
+            continue
+        above, below = X[rows[positive]], X[rows[~positive]]
+        splits = (above.min(axis=0) > below.max(axis=0)) | (above.max(axis=0) < below.min(axis=0))
+        if splits.any():
+            found.append((t, int(np.argmax(splits))))
+    return found

@@ -1,0 +1,389 @@
+"""What ``factory.fit`` returns: the posterior, its predictions, and its file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from zoo.core.breakdown import breakdown_explained, require_finite
+from zoo.core.completeness import shortfall
+from zoo.core.methods import MissingCapabilityError
+from zoo.core.prediction_rows import read_prediction
+from zoo.core.predictive_law import summaries
+from zoo.core.responses import drawn_responses, user_labels
+from zoo.core.storage import save
+from zoo.data.multitask import MultiTaskData
+from zoo.support.checks import probability
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pymc as pm
+
+
+__all__ = ["Fit"]
+
+# What fits of some models can do: which models, and what to do with the others.
+CAPABILITIES = {
+    "condition": (
+        "NIWLinear, NIWGaussianProcess and MultiLaplaceGP",
+        "Others need a new fit of all tasks; or predict the new one with new_task=True.",
+    ),
+    "add_rows": ("MultiTaskKernelMachine", "Others need a new fit of all rows."),
+    "add_task": ("MultiTaskKernelMachine", "Others need a new fit of all tasks."),
+    "relevance": ("MultiLaplaceGP", "Others select no features."),
+    "learned_kernel": ("NIWLinear and NIWGaussianProcess", "Others learn no kernel."),
+    "learned_kernel_draws": ("NIWLinear and NIWGaussianProcess", "Others learn no kernel."),
+    "coefficients": (
+        "VaryingCoefficientGP, NonisotropicVaryingCoefficients, PooledGP and KernelLocalSmoothing",
+        "Coefficients of others are in fit.posterior.",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model.
+
+    Parameters
+    ----------
+    factory : ModelFactory
+        The description that was fitted.
+    data : MultiTaskData
+        The training data.
+    idata : xarray.DataTree
+        Groups ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``; ArviZ reads it.
+    method : str
+        The inference method that made the draws.
+    conditioned : tuple of str
+        Tasks that :meth:`condition` added: the population was learned without them.
+    """
+
+    factory: Any
+    data: MultiTaskData
+    idata: xr.DataTree
+    method: str
+    conditioned: tuple[str, ...] = ()
+
+    @property
+    def population_data(self) -> MultiTaskData:
+        """The data that the population was learned from: without the tasks of :meth:`condition`."""
+        if not self.conditioned:
+            return self.data
+        data, n_tasks = self.data, self.data.n_tasks - len(self.conditioned)
+        old = data.task < n_tasks
+        # Rows of new tasks came last, each with an input of its own; inputs without rows stay.
+        return replace(
+            data,
+            inputs=data.inputs[: data.inputs.shape[0] - int(np.sum(~old))],
+            row=data.row[old],
+            y=data.y[old],
+            task=data.task[old],
+            task_names=data.task_names[:n_tasks],
+            t=None if data.t is None else data.t[old],
+            weight=None if data.weight is None else data.weight[old],
+        )
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the method gives one estimate, and no draws from a posterior."""
+        method = self.factory.method_named(self.method)
+        return method is not None and method.point
+
+    @property
+    def posterior(self) -> xr.Dataset:
+        """The posterior group as a Dataset."""
+        return self.idata["posterior"].to_dataset()
+
+    @property
+    def model(self) -> pm.Model:
+        """The PyMC model of the fitted rows, whose free variables are those of the posterior.
+
+        So ``pm.sample_posterior_predictive(fit.idata, model=fit.model)``, ``pm.compute_log_likelihood`` and
+        ``pm.compute_log_prior`` read the fit, whatever the method that made it. Responses are on the model's scale,
+        as in ``fit.idata``: standardized where the data are. Rows are changed by ``pm.set_data`` where the model
+        follows them, which is refused where it does not; :meth:`to_pymc` makes a model at any rows.
+
+        A new model at every call, so that what one user sets does not reach another.
+
+        Raises
+        ------
+        ValueError
+            The fit is one estimate (methods "em" and "map"): use :meth:`to_pymc`.
+        """
+        from zoo.core.pymc_models import model_of_fit
+
+        return model_of_fit(self)
+
+    def to_pymc(
+        self,
+        X: Any = None,
+        task: Any = None,
+        t: Any = None,
+        new_task: bool = False,
+        random_seed: Any = None,
+    ) -> tuple[pm.Model, xr.DataTree]:
+        """A PyMC model at given rows, and the draws for it.
+
+        ``pm.sample_posterior_predictive(idata, model=model)`` then draws what :meth:`predict_draws` draws, on the
+        model's scale.
+
+        Parameters
+        ----------
+        X, task, t, new_task
+            Rows, as in :meth:`predict`. Left out: those of the fit.
+        random_seed : int, optional
+            For draws that stand for an estimate, or for new tasks.
+
+        Returns
+        -------
+        model : pymc.Model
+        idata : xarray.DataTree
+            Its ``posterior`` holds what predictions need: the posterior, draws given an estimate where the method
+            gives one, and innovations of functions at new inputs.
+        """
+        from zoo.core.pymc_models import to_pymc
+
+        return to_pymc(self, X, task, t, new_task, random_seed)
+
+    def __repr__(self) -> str:
+        from zoo.core.verdict import short_verdict
+
+        sizes = self.idata["posterior"].sizes
+        said = [
+            f"Fit({self.factory!r}, method={self.method!r}, {sizes['chain']} chains x {sizes['draw']} draws",
+            f"{self.data.n_tasks} tasks",
+            shortfall(self.idata),
+            short_verdict(self),
+        ]
+        return f"{', '.join(part for part in said if part)})"
+
+    # ---------------------------------------------------------------- convergence
+
+    def diagnostics(self, var_names: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """R-hat and effective sample sizes of every entry of the posterior, the worst first.
+
+        Entries that are the same at all draws are left out, and so is one half of each symmetric
+        matrix. Of a variable whose columns have no order, as Z of
+        :class:`zoo.NonparametricMaxMargin`, the entries of ``Z Z'`` are shown.
+
+        Parameters
+        ----------
+        var_names : str or sequence of str, optional
+            Variables to show; default: all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by ``variable[coordinates]``: ``r_hat`` (NaN with one chain), ``ess_bulk`` and
+            ``ess_tail``, all after Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian
+            Analysis 16(2).
+
+        Raises
+        ------
+        ValueError
+            The fit is one estimate, or has fewer than four draws per chain; or a name is unknown.
+        """
+        from zoo.core.convergence import diagnostics_table
+
+        return diagnostics_table(self, var_names)
+
+    # ---------------------------------------------------------------- prediction
+
+    def predict(
+        self,
+        X: Any,
+        task: Any = None,
+        t: Any = None,
+        new_task: bool = False,
+        ci_prob: float = 0.9,
+        random_seed: Any = None,
+    ) -> xr.Dataset:
+        """Posterior predictive summaries of new rows, on the scale of the data that the user handed in.
+
+        Parameters
+        ----------
+        X : (n, D) array_like, table or MultiTaskData
+            Features on the scale before ``standardize``. A table (of pandas, polars, Arrow or another library that
+            narwhals knows, of xarray, a structured array, a dict of columns) is read by column names, an array by the
+            order of its columns; MultiTaskData brings its tasks, and its scale is known (so pass ``train``, never
+            ``train.X``, where it is standardized).
+        task : str, int or sequence, optional
+            Task of the rows: one for all, or one a row. Strings are task names; whole numbers are positions in
+            ``fit.data.task_names``, but labels in a column of a table. Left out: the column of a table ``X`` with the
+            name that the tasks of the data came from (``fit.data.task_column``); else the data must have one task,
+            or the rows are of one new task.
+        t : (n, P) array_like or table, optional
+            Continuous task variable of the rows; a table is read by column names. Left out: the columns of a
+            table ``X`` that have these names. A model that does not use it needs none.
+        new_task : bool
+            Predict tasks that were not in the data, from the population; names not yet known are new tasks.
+        ci_prob : float
+            Probability of the central interval.
+        random_seed : int, optional
+            For the predictive draws behind ``sd`` and the interval.
+
+        Returns
+        -------
+        xarray.Dataset
+            Dim ``obs``. Real responses: ``mean``, ``sd``, ``lower``, ``upper`` of y, noise included.
+            Labels: the same of the decision value f, ``probability`` of the positive class, and ``label``, the
+            class by the sign of the posterior mean of f, coded as in the data.
+
+        Raises
+        ------
+        TypeError
+            A table is lazy.
+        ValueError
+            Names the argument and the row, task or column at fault; or the rows of two arguments have different
+            labels (an index of pandas, a coordinate of xarray).
+        """
+        probability(ci_prob, "ci_prob")
+        with breakdown_explained("the prediction", self.data):
+            rows, posterior, rng = self.rows_to_predict(X, task, t, new_task, random_seed)
+            result = summaries(self, rows, posterior, rng, new_task, ci_prob)
+            require_finite(result)
+        of_row = np.asarray(rows.task_names, dtype=object)[rows.task]
+        dataset = xr.Dataset(
+            {name: ("obs", values) for name, values in result.items()},
+            coords={"obs": np.arange(rows.n_rows), "task": ("obs", of_row)},
+        )
+        dataset.attrs["ci_prob"] = ci_prob
+        return dataset
+
+    def predict_draws(
+        self,
+        X: Any,
+        task: Any = None,
+        t: Any = None,
+        new_task: bool = False,
+        random_seed: Any = None,
+    ) -> xr.Dataset:
+        """Predictive draws behind :meth:`predict`: ``f`` and ``y``, dims ``chain, draw, obs``."""
+        with breakdown_explained("the prediction", self.data):
+            rows, posterior, rng = self.rows_to_predict(X, task, t, new_task, random_seed)
+            f, y = drawn_responses(self, rows, posterior, rng)
+            require_finite({"f": f, "y": y})
+        if self.factory.likelihood.labels:
+            y = user_labels(self, y)
+        chains, draws = next(iter(posterior.values())).shape[:2]
+        shape = (chains, draws, rows.n_rows)
+        return xr.Dataset(
+            {
+                "f": (("chain", "draw", "obs"), f.reshape(shape)),
+                "y": (("chain", "draw", "obs"), y.reshape(shape)),
+            }
+        )
+
+    def rows_to_predict(
+        self, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
+    ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
+        """Rows as the model sees them, the draws that predict them, and the generator to go on with."""
+        return read_prediction(self, X, task, t, new_task, random_seed, self._does_without_t)
+
+    def _does_without_t(self) -> bool:
+        """Whether predictions do without the t that the data have."""
+        return not self._uses_t
+
+    @cached_property
+    def _uses_t(self) -> bool:
+        return self.factory.uses_t(self)
+
+    @cached_property
+    def state(self) -> Any:
+        """What predictions need and the posterior does not hold: made once, by the engine or by ``factory.restore``."""
+        return self.factory.restore(self)
+
+    def hand_over(self, state: Any) -> None:
+        """Take the state that an engine has made, instead of making it again."""
+        vars(self)["state"] = state
+
+    @cached_property
+    def diagnoses(self) -> dict[str, Any]:
+        """What :mod:`zoo.core.convergence` found, once it has looked."""
+        return {}
+
+    # What a model's fits can do beside this is in `core.capabilities`; here is what is said where they cannot.
+    def __getattr__(self, name: str) -> Any:
+        if name not in CAPABILITIES:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        able, instead = CAPABILITIES[name]
+        if name == "condition" and hasattr(self, "add_task"):
+            instead = "Use fit.add_task(task_data), in which the new rows count for the old tasks too."
+        raise MissingCapabilityError(
+            f"{type(self.factory).__name__} fits have no `{name}`. Models that have it: {able}. {instead}"
+        )
+
+    def compute_log_likelihood(self) -> xr.DataTree:
+        """Add the group ``log_likelihood`` to ``idata``, for ``arviz.loo`` and ``arviz.compare``.
+
+        What ``pm.compute_log_likelihood`` does for a model sampled by PyMC; here it works for every
+        inference method, from the posterior's variables. Log densities are on the model's scale: of
+        standardized responses where the data were standardized. That of a row of weight h is h
+        times the log density of its response, as in the model: the row is h rows alike, and leave-
+        one-out leaves all of them out. For a pseudo-likelihood they are pseudo-log-likelihoods, see
+        :class:`zoo.distributions.HingePseudoLikelihood`, and use :func:`zoo.diagnostics.loo` on
+        them.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``idata``, with ``log_likelihood`` holding ``y`` (dims ``chain, draw, obs``).
+        """
+        from zoo.core.groups import add_log_likelihood
+
+        return add_log_likelihood(self)
+
+    def extend(self, *groups: str, draws: int = 500, random_seed: Any = None) -> xr.DataTree:
+        """Add groups to ``idata`` that ArviZ's functions read.
+
+        Parameters
+        ----------
+        *groups : str
+            "log_likelihood" (for ``arviz.loo``), "log_prior" (with it, for ``arviz.psense``), "posterior_predictive"
+            (for ``arviz.plot_ppc_dist``), "prior" and "prior_predictive" (for ``arviz.plot_prior_posterior``).
+        draws : int
+            How many draws from the prior.
+        random_seed : int, optional
+
+        Returns
+        -------
+        xarray.DataTree
+            ``idata``. Responses are on the model's scale, as in ``observed_data``.
+
+        Raises
+        ------
+        ValueError
+            A group is unknown.
+        NotImplementedError
+            The model does not say the prior density of a variable.
+        """
+        from zoo.core.groups import extend
+
+        return extend(self, groups, draws, random_seed)
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+        """Write the fit to a NetCDF file: posterior, data and description, under a temporary name first.
+
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Whether a file that stands there may be replaced.
+
+        Raises
+        ------
+        FileExistsError
+            There is such a file, and ``overwrite`` is False.
+        OSError
+            The file cannot be written.
+        """
+        return save(self, path, overwrite)

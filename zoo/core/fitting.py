@@ -1,0 +1,165 @@
+"""What ``factory.fit`` does: checks the call, runs the engine, makes the fit, and judges its draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zoo.core.auto_draws import AutoDraws
+from zoo.core.breakdown import breakdown_explained, require_finite
+from zoo.core.completeness import mark_if_interrupted
+from zoo.core.data_look import look_at_data
+from zoo.core.fit import Fit
+from zoo.core.manifest import describe_run
+from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
+from zoo.core.protocols import Model
+from zoo.core.storage import to_datatree
+from zoo.core.verdict import judge
+from zoo.data.multitask import MultiTaskData
+from zoo.inference.run.chains import seed_sequence
+from zoo.inference.run.checkpoint import open_checkpoint
+from zoo.likelihoods.coding import label_values
+from zoo.support.checks import one_of, whole_number
+from zoo.support.memory import require_memory, sizes_of_variables
+from zoo.support.seeds import random_number_source
+from zoo.support.warning_types import warn_user
+
+__all__ = ["Asked", "run_fit"]
+
+# A posterior of as many variables, each as large as its dims allow, that is no reason to look closer, in bytes.
+_MOST_VARIABLES, _SMALL_POSTERIOR = 10, 2e8
+
+
+class Asked(NamedTuple):
+    """The arguments of ``factory.fit``, as they were given."""
+
+    method: str | None
+    draws: int | str
+    tune: int
+    chains: int
+    random_seed: Any
+    progress: bool
+    checkpoint: Any
+    max_draws: int | None
+    max_seconds: float | None
+
+
+def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, Any]) -> Fit:
+    """See :meth:`zoo.ModelFactory.fit`."""
+    model.require_call(data, asked.method)
+    name = model.choose_method(asked.method, data)
+    method = next(m for m in model.method_table() if m.name == name)
+    auto = None
+    if isinstance(asked.draws, str) or asked.max_draws is not None or asked.max_seconds is not None:
+        limits = asked.max_draws, asked.max_seconds
+        auto = AutoDraws(model, name, asked.draws, asked.chains, *limits, asked.checkpoint)
+    first: Any = asked.draws if auto is None else auto.asked
+    for argument, value, least in (("draws", first, 1), ("tune", asked.tune, 0), ("chains", asked.chains, 1)):
+        whole_number(value, argument, least)
+    if asked.checkpoint is not None and not method.checkpoints:
+        raise UnsupportedMethodError(
+            f"method {name!r} of {type(model).__name__} writes no checkpoint as it works. "
+            "Leave `checkpoint` out, and keep the result with fit.save."
+        )
+    model.check_method(name)
+    for option in options:
+        one_of(option, list(method.options), f"the options of method {name!r}")
+    y = model.validate(data)
+    seed = random_number_source(asked.random_seed, int(asked.chains))
+    run = Run(int(first), int(asked.tune), int(asked.chains), seed, asked.progress)
+    _say_what_data_are(model, data, asked.progress)
+    prepared = model.prepare(data)
+    _require_memory(model, prepared, y, method, run)
+    if auto is not None:
+        more = partial(_require_memory, model, prepared, y, method, run)
+        run = run._replace(until=auto.begin(model.variable_dims(prepared, y), more))
+    look = data_look(model, prepared, y) if method.has_chains else ""
+    if asked.progress and look:
+        print(look)
+    with (
+        _checkpointed(model, asked.checkpoint, data, method, run, options) as run,
+        breakdown_explained(f"method {name!r}", prepared),
+    ):
+        result = method.engine(prepared, y, run, **options)
+        if not isinstance(result, Result):
+            raise TypeError(
+                f"the engine of method {name!r} of {type(model).__name__} returned a {type(result).__name__}. "
+                "Return zoo.core.methods.Result(posterior, stats)."
+            )
+        if name != "nuts":  # whose own variables a user may define where they are not finite
+            require_finite(result.posterior)
+    idata = to_datatree(model, data, prepared, y, result.posterior, result.stats, name, seed)
+    fit: Fit = model.fit_class(factory=model, data=data, idata=idata, method=name)
+    mark_if_interrupted(idata, run.draws if auto is None else auto.asked, run.chains, fit.is_point)
+    if result.state is not None:
+        fit.hand_over(result.state)
+    if method.has_chains:
+        if auto is not None:
+            auto.hand_over(fit)
+        judge(fit, look, "" if auto is None else auto.reason)
+    return fit
+
+
+def _say_what_data_are(model: Model, data: MultiTaskData, progress: bool) -> None:
+    """Warn of data with one task that nobody named, and print how labels were read."""
+    if model.shares_tasks and data.task_names == ("all",) and data.task_column is None:
+        warn_user(
+            f"the data have one task, because task was not named, and {type(model).__name__} learns what tasks have "
+            "in common. Pass task=... to MultiTaskData.from_frame or from_arrays."
+        )
+    if progress and model.likelihood.labels:
+        negative, positive = label_values(data.y)
+        if negative == 0.0:
+            print(f"labels {negative:g}/{positive:g} read as -1/+1")
+
+
+def data_look(model: Model, data: MultiTaskData, y: np.ndarray) -> str:
+    """What to say of prepared data before sampling, of a model with a coefficient for each task and feature."""
+    said = look_at_data(data, y if model.likelihood.labels else None)
+    if not said:
+        return ""
+    dims = model.variable_dims(data, y).get("coefficients", ())
+    return said if set(dims) == {"feature", "task"} else ""
+
+
+def _require_memory(
+    model: Model, data: MultiTaskData, y: np.ndarray, method: Method, run: Run, draws: int | None = None
+) -> None:
+    """Raise where the draws that are kept, ``run.draws`` or as many as given, would not fit into memory."""
+    if method.point:
+        return
+    n_draws = run.draws if draws is None else draws
+    coords = model.coords(data)
+    kept = n_draws * run.chains
+    longest = max((len(v) for dim, v in coords.items() if dim not in ("obs", "input_row")), default=1)
+    if 8 * kept * _MOST_VARIABLES * longest**2 < _SMALL_POSTERIOR:
+        return  # no need to look at the variables one by one
+    sizes = sizes_of_variables(model.variable_dims(data, y), coords, model.representations)
+    # nutpie holds what it has drawn, auxiliary variables with it, while they are copied to the posterior.
+    copies = 2 if method.name == "nuts" else 1
+    thinner = ", with a larger thin for draws that tell more each," if "thin" in method.options else ""
+    require_memory(
+        sizes,
+        copies * kept,
+        f"draws={n_draws} with chains={run.chains} of method {method.name!r}",
+        f"Take fewer draws{thinner} or fewer chains.",
+    )
+
+
+@contextmanager
+def _checkpointed(
+    model: Model, path: Any, data: MultiTaskData, method: Method, run: Run, options: dict[str, Any]
+) -> Iterator[Run]:
+    """The run with its checkpoint open, and with the seed that this was started with."""
+    if path is None:
+        yield run
+        return
+    described = describe_run(model, data, method, run, options)
+    drawn = {"entropy": np.random.SeedSequence().entropy} if run.random_seed is None else {}
+    with open_checkpoint(path, described, drawn) as checkpoint:
+        seed = seed_sequence(run.random_seed, checkpoint.manifest["drawn"].get("entropy"))
+        yield run._replace(random_seed=seed, checkpoint=checkpoint)

@@ -1,0 +1,100 @@
+"""Multi-task data inside a PyMC model: the view that a factory's hooks work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from zoo.data.multitask import MultiTaskData
+
+__all__ = ["ModelData"]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelData:
+    """The rows as ``pm.Data`` variables.
+
+    Parameters
+    ----------
+    source : MultiTaskData
+        The numbers and names.
+    inputs : TensorVariable
+        (N, D) features of the rows, or (n, D) distinct inputs where tasks share them (see ``row``).
+    row : TensorVariable or None
+        (N,) position of each observation in ``inputs``; None when ``inputs`` are the rows themselves.
+    y, task : TensorVariable
+        (N,) coded response and task number.
+    t : TensorVariable or None
+        (N, P) continuous task variable.
+    weight : TensorVariable or None
+        (N,) weight of each row's log likelihood.
+    """
+
+    source: MultiTaskData
+    inputs: Any
+    row: Any
+    y: Any
+    task: Any
+    t: Any
+    weight: Any = None
+
+    @classmethod
+    def in_model(cls, data: MultiTaskData, y: np.ndarray) -> ModelData:
+        """Register the data in the PyMC model on the context stack."""
+        shared = data.shares_inputs
+        if shared:
+            pm.modelcontext(None).add_coord("input_row", np.arange(data.n_inputs))
+        return cls(
+            source=data,
+            inputs=pm.Data("X", data.inputs, dims=("input_row" if shared else "obs", "feature")),
+            row=pm.Data("row", data.row, dims="obs") if shared else None,
+            y=pm.Data("y_observed", y, dims="obs"),
+            task=pm.Data("task_index", data.task, dims="obs"),
+            t=None if data.t is None else pm.Data("t", data.t, dims=("obs", "t_column")),
+            weight=None if data.weight is None else pm.Data("weight", data.weight, dims="obs"),
+        )
+
+    @classmethod
+    def constant(cls, data: MultiTaskData) -> ModelData:
+        """The rows as constants, outside the variables of any model."""
+        return cls(
+            source=data,
+            inputs=pt.constant(data.inputs),
+            row=pt.constant(data.row) if data.shares_inputs else None,
+            y=pt.constant(data.y),
+            task=pt.constant(data.task),
+            t=None if data.t is None else pt.constant(data.t),
+            weight=None if data.weight is None else pt.constant(data.weight),
+        )
+
+    @property
+    def X(self) -> Any:
+        """Features of each observation, (N, D)."""
+        return self.inputs if self.row is None else self.inputs[self.row]
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Names of the T tasks."""
+        return self.source.task_names
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the D features."""
+        return self.source.feature_names
+
+    def linear(self, coefficients: Any) -> Any:
+        """``f_n = x_n' coefficients[:, task_n]``, (N,); coefficients (D, T), or (D,) for all tasks alike."""
+        if coefficients.ndim == 1:
+            f = pt.dot(self.inputs, coefficients)
+            return f if self.row is None else f[self.row]
+        if self.row is None:
+            return (self.inputs * coefficients.T[self.task]).sum(axis=-1)
+        return pt.dot(self.inputs, coefficients)[self.row, self.task]
+
+    def per_row(self, parameter: Any) -> Any:
+        """A parameter of the tasks (T,) as one value a row; a scalar stays as it is."""
+        return parameter if parameter.ndim == 0 else parameter[self.task]

@@ -1,0 +1,169 @@
+"""Inference methods: what a factory lists, what an engine is told and gives back, and which method a fit takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from zoo.core.protocols import Model
+from zoo.data.multitask import MultiTaskData
+from zoo.inference.run.checkpoint import Checkpoint
+
+__all__ = [
+    "Method",
+    "MissingCapabilityError",
+    "Result",
+    "Run",
+    "UnsupportedMethodError",
+    "choose",
+    "overridden_hooks",
+]
+
+
+class UnsupportedMethodError(ValueError):
+    """An inference method that this factory, with these fields or overridden hooks, does not have."""
+
+
+class MissingCapabilityError(UnsupportedMethodError, AttributeError):
+    """Something that fits of other models can do, and those of this one cannot."""
+
+
+class Method(NamedTuple):
+    """An inference method of a factory.
+
+    Parameters
+    ----------
+    name, computes : str
+        Its name, and what it computes, for users.
+    engine : callable
+        A method of the factory: ``engine(data, y, run, **options)`` gives a :class:`Result`, for prepared data
+        and coded y. What it takes beside these are the options of ``fit``.
+    law : {"exact", "approximate", "point"}
+        Whether it draws from the posterior, from that of an approximate prior of the functions, whose variable
+        may be another one of ``representations``, or gives one estimate.
+    given_estimates : bool
+        Whether the draws are given estimates of other variables, or from a normal law at a mode.
+    checkpoints : bool
+        Whether it hands ``run.checkpoint`` to :func:`~zoo.inference.run.chains.run_chains` or
+        :func:`~zoo.inference.run.nuts.sample_nuts`, which write as they sample.
+    weights : bool
+        Whether it takes weights of rows.
+    independent : bool
+        Whether its draws are independent: they have no chains that must converge. All others are diagnosed
+        after the fit.
+    continues : bool
+        Whether it hands ``run.until`` to :func:`~zoo.inference.run.chains.run_chains`, which ``draws="auto"`` needs.
+    """
+
+    name: str
+    computes: str
+    engine: Callable[..., Result]
+    law: Literal["exact", "approximate", "point"] = "exact"
+    given_estimates: bool = False
+    checkpoints: bool = False
+    weights: bool = False
+    independent: bool = False
+    continues: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether it draws all variables of the model from their posterior: what calibration can be asked of."""
+        return self.law == "exact" and not self.given_estimates
+
+    @property
+    def point(self) -> bool:
+        """Whether it gives one estimate, and no draws."""
+        return self.law == "point"
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether its draws are Markov chains, which must converge."""
+        return not (self.point or self.independent)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it takes beside data, y and run: names and defaults."""
+        parameters = inspect.signature(self.engine).parameters
+        return {name: p.default for name, p in parameters.items() if name not in ("data", "y", "run")}
+
+
+class Run(NamedTuple):
+    """What every inference method is told."""
+
+    draws: int
+    tune: int
+    chains: int
+    random_seed: Any
+    progress: bool
+    checkpoint: Checkpoint | None = None
+    until: Callable[[dict[str, np.ndarray], int], int | None] | None = None
+
+
+class Result(NamedTuple):
+    """What an engine gives back.
+
+    Parameters
+    ----------
+    posterior : mapping or xarray.Dataset
+        Draws (chain, draw, ...) of the model's variables, by name; a point is one draw of one chain.
+    stats : mapping or xarray.Dataset
+        What it says of the draws, (chain, draw).
+    state : object, optional
+        What predictions need and the engine has made already; ``factory.restore`` makes it of a fit from a file.
+    """
+
+    posterior: Any
+    stats: Any
+    state: Any = None
+
+
+def overridden_hooks(model: Model, engine: Callable[..., Any]) -> list[str]:
+    """Hooks that a subclass changed below the class that defines an engine.
+
+    An engine that is no method of a class counts as defined by the class that lists it.
+    """
+    order, function = type(model).__mro__, getattr(engine, "__func__", None)
+    listing = next(cls for cls in order if "method_table" in vars(cls))
+    owner = next((cls for cls in order if any(v is function for v in vars(cls).values())), listing)
+    return [
+        hook
+        for hook in model.hooks
+        if inspect.getattr_static(type(model), hook) is not inspect.getattr_static(owner, hook)
+    ]
+
+
+def choose(model: Model, method: str | None, data: MultiTaskData) -> str:
+    """The method that a fit takes: the one that was named, or the best one that takes the weights of the rows.
+
+    Raises
+    ------
+    UnsupportedMethodError
+        The model has no such method with these fields, hooks or weights.
+    """
+    table = model.method_table()
+    available: Mapping[str, str] = model.methods
+    weighted = model.weight_argument(data)
+    taking = [m.name for m in table if m.name in available and m.weights]
+    if method is None:
+        best = model.default_method(data)
+        return next(iter(taking), best) if weighted and best not in taking else best
+    found = next((m for m in table if m.name == method), None)
+    if found is None:
+        why = model.unserved(method) or f"method {method!r} is unknown to {type(model).__name__}."
+        raise UnsupportedMethodError(f"{why} Choose from {', '.join(m.name for m in table)}.")
+    if method not in available:
+        hooks = ", ".join(f"`{hook}`" for hook in overridden_hooks(model, found.engine))
+        raise UnsupportedMethodError(
+            f"{type(model).__name__} overrides the hook {hooks}, and method {method!r} was derived for the "
+            'original. Use method="nuts".'
+        )
+    if weighted and method not in taking:
+        raise UnsupportedMethodError(
+            f"{weighted} is given, and method {method!r} of {type(model).__name__} takes no weights of rows"
+            f"{'' if model.likelihood.augmented_weights else f' with {type(model.likelihood).__name__}'}. "
+            f"Use method {' or '.join(map(repr, taking))}, or leave {weighted} out."
+        )
+    return method

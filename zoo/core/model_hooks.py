@@ -1,0 +1,266 @@
+"""The hooks of a factory, and what they are where nobody overrides them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.graph.traversal import ancestors
+
+from zoo.core.fit import Fit
+from zoo.core.hooks import ModelData
+from zoo.core.methods import Method, Result, UnsupportedMethodError
+from zoo.core.observed import ObservedByLikelihood
+from zoo.core.pymc_models import FactoryModel
+from zoo.data.multitask import MultiTaskData
+from zoo.inference.compiled import ensure_compile_folder
+
+__all__ = ["ModelHooks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelHooks(ObservedByLikelihood):
+    """Hooks and properties that a model may set; :class:`zoo.ModelFactory` says what they are for."""
+
+    fit_class: ClassVar[type[Fit]] = Fit
+    """What :meth:`fit` returns: :class:`zoo.Fit`, with those of :mod:`zoo.core.capabilities` that the model serves."""
+
+    paper: ClassVar[str] = ""
+    """Key of the paper the model comes from."""
+
+    constraints: ClassVar[dict[str, str]] = {}
+    """Constraint of each derived variable, for the requirements table."""
+
+    extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Dims of what a method reports beside the variables of the model."""
+
+    representations: ClassVar[tuple[str, ...]] = ()
+    """Variables of which a posterior has one: what holds the functions, by the prior that the method takes."""
+
+    unordered_dims: ClassVar[tuple[str, ...]] = ()
+    """Dims whose order means nothing, as of the columns of a binary matrix."""
+
+    sparse_inputs: ClassVar[bool] = False
+    """Whether the features may be a sparse matrix."""
+
+    shares_tasks: ClassVar[bool] = False
+    """Whether it is a model of what tasks have in common: of data with one task ``fit`` warns if nobody named it."""
+
+    needs_t: ClassVar[bool] = False
+    """Whether the data must have a continuous task variable."""
+
+    jitter: ClassVar[float] = 0.0
+    """What is added to the diagonal of covariance matrices that need a factor, as a share of their mean variance; or
+    the share of the largest below which eigenvalues count as zero. Each fit says it, in ``posterior.attrs``."""
+
+    allows_empty_tasks: ClassVar[bool] = False
+    """Whether a task may be without rows: it is then warned of, and predicted from the population."""
+
+    integrates_functions: ClassVar[bool] = False
+    """Whether the model of the fitted rows has its functions integrated out: y is then no draw around f there."""
+
+    closed_leave_one_out: ClassVar[tuple[str, ...]] = ()
+    """Methods by which ``conditional_moments`` at the rows of the fit are those of the posterior given the noise and
+    the other hyper-parameters as numbers: leave-one-out densities then have a closed form."""
+
+    prior_order: ClassVar[tuple[str, ...]] = ()
+    """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
+
+    hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "observe")
+    """Hooks that a specialised engine is derived from: a subclass that overrides one keeps NUTS alone."""
+
+    # ---------------------------------------------------------------- hooks
+
+    def uses_t(self, fit: Fit) -> bool:
+        """Whether predictions use the continuous task variable of the data, which they then need at new rows.
+
+        The model is assembled on one row, and t is used where f or y depends on it. A hook ``prepare`` that is not
+        known to leave t alone counts as one that uses it (below it, ``prepare.leaves_t = True`` says that it does), and
+        so does a hook that reads it as a number from ``data.source``. Override this where you know better.
+        """
+        from zoo.core.predictive import depends_on
+
+        if self.needs_t or not getattr(type(self).prepare, "leaves_t", False):
+            return True
+        words = (("priors latent observe", {"source", "t"}), ("conditional_moments", {"t"}))
+        reads = {hook: read for hooks, read in words for hook in hooks.split()}
+        for hook, read in reads.items():
+            code = getattr(getattr(type(self), hook), "__code__", None)
+            if code is None or read <= {*code.co_names, *code.co_consts}:
+                return True
+        row = self.prepare(fit.data.take([0]), fit.population_data, fit.data)
+        model: Any = self
+        return depends_on(model, row, "t")
+
+    def coords(self, data: MultiTaskData) -> dict[str, Any]:
+        """Names along the dims of the model."""
+        return {
+            "task": list(data.task_names),
+            "task_bis": list(data.task_names),
+            "feature": list(data.feature_names),
+            "feature_bis": list(data.feature_names),
+            "obs": np.arange(data.n_rows),
+            **({} if data.t is None else {"t_column": list(data.t_names or ())}),
+        }
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Add the prior; return its variables by name."""
+        raise NotImplementedError(f"{type(self).__name__} must override the hook `priors`.")
+
+    def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
+        """Function value of every row, here linear in the features with ``priors["coefficients"]``."""
+        return data.linear(priors["coefficients"])
+
+    def _gibbs(self, computes: str, engine: Callable[..., Result]) -> Method:
+        """A Gibbs sampler, by chains that write checkpoints and can go on."""
+        weights = self.likelihood.augmented_weights
+        return Method("gibbs", computes, engine, checkpoints=True, continues=True, weights=weights)
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Log prior density of a variable that the model makes of auxiliary ones, as a PyTensor graph.
+
+        :attr:`zoo.Fit.model` needs it for ``pm.compute_log_prior``, and for nothing else. It is the density of the
+        named variable, up to a constant, given those before it in ``prior_order``.
+
+        Parameters
+        ----------
+        name : str
+        data : MultiTaskData
+            The rows as the model sees them.
+        values : dict
+            The variables by name: the one that is asked for, and those before it.
+
+        Returns
+        -------
+        TensorVariable or None
+            None where the factory does not say it.
+        """
+        return None
+
+    def new_task(
+        self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Posterior draws of the variables of unseen tasks, (chain, draw, ...) with the new tasks' dim.
+
+        The default serves models without a task dim, which hold for any task.
+        """
+        by_task = [str(v) for v in posterior.data_vars if "task" in posterior[v].dims]
+        if by_task:
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} does not say what {by_task[0]!r} is for a new task. "
+                "Override the hook `new_task`, or predict tasks of the data."
+            )
+        return {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
+
+    def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
+        """Draws (chain, draw, ...) of the variables that predictions need; here the posterior.
+
+        For methods whose posterior is a point, and for variables that only new rows need.
+        """
+        return fit.posterior
+
+    def restore(self, fit: Fit) -> Any:
+        """What predictions of a fit from a file need and its posterior does not hold; see :attr:`zoo.Fit.state`."""
+        return None
+
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation of f at prepared rows given each posterior draw, where it is normal then.
+
+        :mod:`zoo.core.predictive_law` makes predictions, intervals and scores of them without sampling functions. It
+        leaves them aside where a subclass overrides a hook below the class that says them.
+
+        Parameters
+        ----------
+        fit : Fit
+        rows : MultiTaskData
+            Rows of tasks of the fit, on the model's scale.
+        rng : numpy.random.Generator
+            For what is not integrated out.
+
+        Returns
+        -------
+        mean, sd : (S, n) array
+            One row for each draw of ``fit.posterior``, or one alone where all draws have the same law (S = 1), as
+            given hyper-parameters that were estimated. None where f follows from the posterior's variables, or has
+            another law: then predictions are made of draws.
+        """
+        return None
+
+    def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and standard deviation (n,) of f at prepared rows, where :meth:`conditional_moments` is one normal law.
+
+        None where there are several, or none.
+        """
+        found = self.conditional_moments(fit, rows, np.random.default_rng(0))
+        return (found[0][0], found[1][0]) if found is not None and len(found[0]) == 1 else None
+
+    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
+        """Dims of the variables of the posterior, by name; here those of the model of prepared data."""
+        return {**self.extra_dims, **self.assemble(data, y)[0].named_vars_to_dims}
+
+    def pointwise_log_likelihood(
+        self, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """Log density (S, N) of prepared rows at posterior draws (chain, draw, ...); here by the likelihood term."""
+        from zoo.core.predictive import pointwise_log_likelihood
+
+        model: Any = self
+        return pointwise_log_likelihood(model, data, y, posterior)
+
+    # ---------------------------------------------------------------- building
+
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> MultiTaskData:
+        """The data as the model sees them; here as they are.
+
+        Parameters
+        ----------
+        data : MultiTaskData
+            The data to fit, or rows to predict.
+        train : MultiTaskData, optional
+            Where ``data`` are rows to predict: the data that were fitted.
+        known : MultiTaskData, optional
+            There too: the rows whose responses the predictions may use, those of ``condition`` included.
+        """
+        return data
+
+    # It makes nothing of t: `uses_t` need only look at the other hooks.
+    prepare.leaves_t = True  # type: ignore[attr-defined]
+
+    def assemble(self, data: MultiTaskData, y: np.ndarray) -> tuple[pm.Model, Any]:
+        """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
+        ensure_compile_folder()
+        # With model=None it is no part of a model that is on the context stack.
+        with FactoryModel(coords=self.coords(data), model=None) as model:
+            view = ModelData.in_model(data, y)
+            priors = self.priors(view)
+            if not isinstance(priors, dict):
+                raise TypeError(
+                    f"the hook `priors` of {type(self).__name__} must return a dict of variables."
+                )
+            f = self.latent(view, priors)
+            self.observe(view, f)
+        if "y" not in model.named_vars:
+            raise ValueError(
+                f"the hook `observe` of {type(self).__name__} added no variable 'y'. "
+                'Name the observed variable "y".'
+            )
+        self._require_weights_used(model, view)
+        return model, f
+
+    def _require_weights_used(self, model: pm.Model, view: ModelData) -> None:
+        """Raise where the data have weights and a hook of the user's leaves them out of the likelihood."""
+        if view.weight is None or getattr(type(self).observe, "takes_weights", False):
+            return
+        if view.weight not in set(ancestors([model["y"], *model.potentials])):
+            raise ValueError(
+                f"weight is given, but the hook `observe` of {type(self).__name__} does not use data.weight. "
+                "Multiply the log density of each row by it, or make the data without weight."
+            )

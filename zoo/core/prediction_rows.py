@@ -1,0 +1,64 @@
+"""The rows that a prediction is asked for, as the model sees them, with the draws that predict them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from zoo.core.protocols import Fitted
+from zoo.data.multitask import MultiTaskData
+from zoo.data.new_rows import read_rows
+from zoo.support.seeds import generator
+
+__all__ = ["read_prediction"]
+
+
+def read_prediction(
+    fit: Fitted,
+    X: Any,
+    task: Any,
+    t: Any,
+    new_task: bool,
+    random_seed: Any,
+    does_without_t: Callable[[], bool],
+) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
+    """Prepared rows, draws (chain, draw, ...) of the variables, and the generator to go on with.
+
+    ``does_without_t`` says whether predictions do without the t that the data have; it is called where rows have none.
+    """
+    rng = generator(random_seed)
+    labels, features, t_values = read_rows(X, task, t, fit.data, new_task, does_without_t)
+    draws = fit.factory.predictive_posterior(fit, rng)
+    posterior = {str(name): values.to_numpy() for name, values in draws.items()}
+    known = fit.data.task_names
+    unknown = sorted(set(labels) - set(known))
+    if unknown and not new_task:
+        raise ValueError(
+            f"task {unknown[0]!r} is not among the {len(known)} tasks of the data. "
+            "Check its name, or pass new_task=True to predict it from the population."
+        )
+    if new_task:
+        overlap = sorted(set(labels) & set(known))
+        if overlap:
+            raise ValueError(
+                f"task {overlap[0]!r} is in the data, but new_task=True asks for new tasks. "
+                "Predict known and new tasks in two calls."
+            )
+        known = tuple(unknown)
+        posterior = fit.factory.new_task(draws, list(known), rng)
+    position = {name: i for i, name in enumerate(known)}
+    n_rows = features.shape[0]
+    rows = MultiTaskData(
+        inputs=features if fit.data.transform is None else fit.data.transform.apply_x(features),
+        row=np.arange(n_rows),
+        y=np.ones(n_rows),
+        task=np.array([position[label] for label in labels], dtype=np.int64),
+        task_names=known,
+        feature_names=fit.data.feature_names,
+        t=t_values,
+        t_names=None if t_values is None else fit.data.t_names,
+    )
+    rows.require_workable_scale(fitted=False)
+    return fit.factory.prepare(rows, fit.population_data, fit.data), posterior, rng

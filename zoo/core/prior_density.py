@@ -1,0 +1,65 @@
+"""Log prior densities of named variables that models make of auxiliary ones, up to constants, as PyTensor graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from zoo.distributions.inverse_wishart import InverseWishart
+from zoo.distributions.matrix_normal import MatrixNormal
+from zoo.inference.gibbs.matrix_normal import CovariancePrior
+
+__all__ = [
+    "coefficients_density",
+    "covariance_density",
+    "multi_laplace_densities",
+    "scale_density",
+    "standard_normal_density",
+]
+
+
+def covariance_density(value: Any, prior: CovariancePrior, scale: Any = 1.0) -> Any:
+    """Of a matrix whose product with ``scale`` is inverse-Wishart."""
+    size = value.shape[-1] if prior.scale is None else len(prior.scale)
+    chol = pt.eye(size) if prior.scale is None else np.linalg.cholesky(prior.scale)
+    return pm.logp(InverseWishart.dist(nu=prior.nu, scale_chol=chol), scale * value)
+
+
+def scale_density(value: Any, n_features: int, n_tasks: int) -> Any:
+    r"""Of the factor s moved between two covariances: :math:`(D (D + 1) / 2 - 1 - T (T + 1) / 2) \log s`.
+
+    With :math:`\Omega = s F`, F of trace D, and :math:`R = R' / s`, volumes are :math:`d\Omega = s^{D (D + 1) / 2 - 1}
+    ds\, dF` and :math:`dR = s^{-T (T + 1) / 2} dR'`. The laws of Omega and R count with F and R'.
+    """
+    power = n_features * (n_features + 1) / 2.0 - 1.0 - n_tasks * (n_tasks + 1) / 2.0
+    return power * pt.log(value)
+
+
+def coefficients_density(value: Any, row_cov: Any, col_cov: Any, mean: Any = 0.0) -> Any:
+    """Of matrix-normal coefficients."""
+    return pm.logp(MatrixNormal.dist(mean, row_cov=row_cov, col_cov=col_cov), value)
+
+
+def standard_normal_density(value: Any, sd: Any) -> Any:
+    """Of independent normal variables, mean 0."""
+    return pt.sum(-0.5 * (value / sd) ** 2 - pt.log(sd) + pt.zeros_like(value))
+
+
+def multi_laplace_densities(kappa: Any, scale: Any, C: Any) -> tuple[Any, Any]:
+    r"""Of the groups (D, T) of a multi-Laplace law on the orthant, and of their scales r (D,) given them.
+
+    The law is :math:`C^T \exp(-C \lVert \kappa_i \rVert)`. With :math:`q_i = C^2 r_i^2` chi-square of T + 1 degrees
+    of freedom and :math:`\kappa_i` half-normal of scale :math:`r_i` given it, the density of r given kappa is
+    that of both over that of kappa: :math:`C^{T + 1} r^T e^{-C^2 r^2 / 2} \cdot r^{-T} e^{-\lVert \kappa
+    \rVert^2 / (2 r^2)}` over :math:`C^T e^{-C \lVert \kappa \rVert}`.
+    """
+    norm = pt.sqrt(pt.sum(kappa**2, axis=1))
+    D, T = kappa.shape
+    own = D * T * pt.log(C) - C * pt.sum(norm)
+    if scale is None:
+        return own, None
+    given = D * pt.log(C) + pt.sum(-0.5 * (C * scale) ** 2 - 0.5 * (norm / scale) ** 2 + C * norm)
+    return own, given

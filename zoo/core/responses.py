@@ -1,0 +1,100 @@
+"""Draws, means and parameters of responses at prepared rows, on the scale of the user's data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zoo.core.predictive import predictive_draws, responses_given
+from zoo.core.protocols import Fitted
+from zoo.data.multitask import MultiTaskData
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.coding import label_values
+
+__all__ = [
+    "class_probability",
+    "drawn_at_moments",
+    "drawn_responses",
+    "likelihood_overridden",
+    "mean_response",
+    "parameters_by_row",
+    "user_labels",
+]
+
+
+def drawn_responses(
+    fit: Fitted,
+    rows: MultiTaskData,
+    posterior: dict[str, np.ndarray],
+    rng: np.random.Generator,
+    restore: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws (S, n) of f and y on the user's scale (labels stay -1/+1), or on the model's."""
+    f, y = predictive_draws(fit.factory, rows, posterior, rng)
+    return _restored(fit, f, y) if restore else (f, y)
+
+
+def drawn_at_moments(
+    fit: Fitted,
+    moments: tuple[np.ndarray, np.ndarray],
+    posterior: dict[str, np.ndarray],
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same where f is normal with these moments at each row, and the likelihood's parameters are one point."""
+    chains, draws = next(iter(posterior.values())).shape[:2]
+    f = moments[0] + moments[1] * rng.standard_normal((chains * draws, len(moments[0])))
+    likelihood = fit.factory.likelihood
+    y = responses_given(likelihood, f, {name: posterior[name][0, 0] for name in likelihood.learned}, rng)
+    return _restored(fit, f, y)
+
+
+def _restored(fit: Fitted, f: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if fit.data.transform is None or fit.factory.likelihood.labels:
+        return f, y
+    return fit.data.transform.restore_y(f), fit.data.transform.restore_y(y)
+
+
+def class_probability(
+    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Probability of the positive class at each draw and row, (S, n)."""
+    if likelihood_overridden(fit):
+        return y == 1.0
+    parameters = parameters_by_row(fit, rows, posterior, len(f))
+    return np.asarray(fit.factory.likelihood.probability(f, **parameters))
+
+
+def mean_response(
+    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Mean of a real response at each row, (n,), from draws (S, n) on the user's scale."""
+    if likelihood_overridden(fit):
+        return np.asarray(y.mean(axis=0))
+    likelihood = fit.factory.likelihood
+    # Where y has mean f, nothing else is looked at. Otherwise y is on its own scale, as counts are.
+    if type(likelihood).mean is Likelihood.mean:
+        return np.asarray(f.mean(axis=0))
+    means = likelihood.mean(f, **parameters_by_row(fit, rows, posterior, len(f)))
+    return np.asarray(means.mean(axis=0))
+
+
+def parameters_by_row(
+    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], n_draws: int
+) -> dict[str, np.ndarray]:
+    """Draws of the likelihood's parameters, (S, n), or (S, 1) where all rows have the same."""
+    parameters = {}
+    for name in fit.factory.likelihood.learned:
+        if name in posterior:  # a field of the model that is a number does not stand there
+            draws = posterior[name].reshape(n_draws, -1)
+            parameters[name] = draws if draws.shape[1] == 1 else draws[:, rows.task]
+    return parameters
+
+
+def likelihood_overridden(fit: Fitted) -> bool:
+    """Whether a user's own ``observe`` need not have mean f, or the class probability of the likelihood."""
+    return not getattr(type(fit.factory).observe, "matches_likelihood", False)
+
+
+def user_labels(fit: Fitted, sign: np.ndarray) -> np.ndarray:
+    """Labels as the data have them, by the sign of f."""
+    negative, positive = label_values(fit.data.y)
+    return np.where(sign > 0.0, positive, negative)

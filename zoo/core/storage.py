@@ -1,0 +1,146 @@
+"""The DataTree of a fit, and how it is written to a NetCDF file: at once or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from zoo._version import __version__
+from zoo.core.protocols import Fitted, Model
+from zoo.data.multitask import MultiTaskData, Transform
+from zoo.support.digest import tree_digest
+from zoo.support.files import require_new, staged_file
+from zoo.support.seeds import described
+from zoo.support.untrusted import seal
+
+__all__ = ["ATTRIBUTES", "GROUPS", "OPTIONAL", "SCHEMA_VERSION", "digest_of_tree", "save", "to_datatree"]
+
+SCHEMA_VERSION = 2
+_DATA_INTEGER = np.int32
+ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
+OPTIONAL = ("zoo_conditioned", "zoo_task_name", "zoo_own_class")
+GROUPS = ("posterior", "observed_data", "constant_data")
+
+
+def to_datatree(
+    factory: Model,
+    data: MultiTaskData,
+    prepared: MultiTaskData,
+    y: np.ndarray,
+    posterior: Any,
+    stats: Any,
+    method: str,
+    random_seed: Any,
+) -> xr.DataTree:
+    """The DataTree of a fit; ``posterior`` and ``stats`` are Datasets or dicts of (chain, draw, ...) arrays.
+
+    ``prepared`` are the data as the model sees them.
+    """
+    coords = {k: list(v) for k, v in factory.coords(prepared).items()}
+    if not isinstance(posterior, xr.Dataset):
+        dims = factory.variable_dims(prepared, y)
+        posterior = _dataset(posterior, {name: dims.get(name, ()) for name in posterior}, coords)
+    if not isinstance(stats, xr.Dataset):
+        stats = _dataset(stats, {name: () for name in stats}, {})
+    shared = data.shares_inputs
+    # Integers as PyMC's data variables hold them, which compares them type by type.
+    constant = {**_inputs_to_variables(data), "task_index": ("obs", data.task.astype(_DATA_INTEGER))}
+    if shared:
+        constant["row"] = ("obs", data.row.astype(_DATA_INTEGER))
+    if data.t is not None:
+        constant["t"] = (("obs", "t_column"), data.t)
+        constant["t_column"] = ("t_column", list(data.t_names or ()))
+    if data.weight is not None:
+        constant["weight"] = ("obs", data.weight)
+    attrs = {
+        "inference_library": "zoo",
+        "inference_library_version": __version__,
+        "sampling_method": method,
+        "random_seed": described(random_seed),
+        "jitter": factory.jitter,
+    }
+    names_only = {
+        "task": list(data.task_names), "feature": list(data.feature_names), "obs": np.arange(data.n_rows)
+    }  # fmt: skip
+    return xr.DataTree.from_dict(
+        {
+            "posterior": posterior.assign_attrs(attrs),
+            "sample_stats": stats.assign_attrs(attrs),
+            "observed_data": xr.Dataset({"y": ("obs", data.y)}, coords={"obs": names_only["obs"]}),
+            "constant_data": xr.Dataset(constant, coords=names_only),
+        }
+    )
+
+
+def _inputs_to_variables(data: MultiTaskData) -> dict[str, Any]:
+    """The distinct feature rows as ``X``, or as the three parts of a csr_matrix, whose dims are their own."""
+    inputs: Any = data.inputs
+    if not data.is_sparse:
+        return {"X": (("input_row" if data.shares_inputs else "obs", "feature"), inputs)}
+    return {
+        "X_data": ("X_nonzero", inputs.data),
+        "X_indices": ("X_nonzero", inputs.indices),
+        "X_indptr": ("X_pointer", inputs.indptr),
+    }
+
+
+def _dataset(values: dict[str, np.ndarray], dims: dict[str, Any], coords: dict[str, Any]) -> xr.Dataset:
+    variables = {name: (("chain", "draw", *dims[name]), array) for name, array in values.items()}
+    chain, draw = next(iter(values.values())).shape[:2]
+    sizes = {d: n for name, array in values.items() for d, n in zip(dims[name], array.shape[2:], strict=True)}
+    used = {d: _counted(coords[d], n) for d, n in sizes.items() if d in coords}
+    return xr.Dataset(variables, coords={"chain": np.arange(chain), "draw": np.arange(draw), **used})
+
+
+def _counted(names: list[Any], size: int) -> list[Any]:
+    """Names along a dim; a dim that is merely counted may have become longer than the description says."""
+    longer = len(names) < size and names == list(range(len(names)))
+    return list(range(size)) if longer else names
+
+
+def _transform_to_json(transform: Transform | None) -> dict[str, Any] | None:
+    if transform is None:
+        return None
+    return {
+        "x_mean": transform.x_mean.tolist(),
+        "x_scale": transform.x_scale.tolist(),
+        "y_mean": transform.y_mean,
+        "y_scale": transform.y_scale,
+    }
+
+
+def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+    """Write a fit to a NetCDF file under a temporary name, then rename it; see :meth:`Fit.save`."""
+    require_new(path, overwrite)
+    tree = fit.idata.copy()
+    tree.attrs.update(
+        zoo_schema_version=SCHEMA_VERSION,
+        zoo_spec=json.dumps(fit.factory.to_spec()),
+        zoo_method=fit.method,
+        zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
+        zoo_conditioned=json.dumps(fit.conditioned),
+        **({} if fit.data.task_column is None else {"zoo_task_name": json.dumps(fit.data.task_column)}),
+        **_own_class(type(fit.factory)),
+    )
+    tree.attrs["zoo_digest"] = digest_of_tree(tree)
+    with staged_file(path) as temporary:
+        tree.to_netcdf(temporary, engine="h5netcdf")
+        seal(Path(temporary))
+    return Path(path)
+
+
+def _own_class(cls: type) -> dict[str, str]:
+    """What a file says of a class that is not zoo's: one that is installed under its name may be another."""
+    own = cls.__module__.partition(".")[0] != "zoo"
+    return {"zoo_own_class": json.dumps(f"{cls.__module__}.{cls.__qualname__}")} if own else {}
+
+
+def digest_of_tree(tree: xr.DataTree) -> str:
+    """SHA-256 of what a file says of a fit: its groups and its description."""
+    texts = [str(tree.attrs[name]) for name in (*ATTRIBUTES, *OPTIONAL) if name in tree.attrs]
+    return tree_digest(tree, GROUPS, texts)

@@ -1,0 +1,143 @@
+"""What the constructors of multi-task data read beside the features: tasks, task variables, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from zoo.support.arrays import as_array
+from zoo.support.checks import finite_matrix, finite_vector, names, text_labels
+from zoo.support.frames import Labelled, in_order_of_names
+
+__all__ = [
+    "listed",
+    "require_one_column",
+    "require_same_rows",
+    "task_column",
+    "task_variable",
+    "weights",
+    "weights_of_entries",
+]
+
+
+def listed(value: Any, argument: str) -> list[Any]:
+    """A list of names."""
+    try:
+        return list(value)
+    except TypeError:
+        raise ValueError(f"{argument} is {value!r}. Give a list of names.") from None
+
+
+def require_one_column(df: pd.DataFrame, column: Any) -> None:
+    """Raise where the table has no such column, or several."""
+    try:
+        count = int((df.columns == column).sum()) if column in df.columns else 0
+    except TypeError:  # a list, which has no hash
+        raise ValueError(f"{column!r} is no name of a column of df. Give one name.") from None
+    if count != 1:
+        shown = ", ".join(map(str, df.columns))
+        raise ValueError(
+            f"df has {count} columns {column!r}. Give them names of their own."
+            if count
+            else f"df has no column {column!r}. Its columns are {shown}."
+        )
+
+
+def require_same_rows(**arguments: Labelled) -> None:
+    """Raise where tables or columns label their rows otherwise: rows would be paired by position alone."""
+    first: tuple[str, pd.Index] | None = None
+    for argument, (_, rows) in arguments.items():
+        if rows is None:
+            continue
+        if first is None:
+            first = argument, rows
+        elif len(first[1]) == len(rows) and not first[1].equals(rows):
+            raise ValueError(
+                f"{argument} has another index than {first[0]}, so its rows may belong to others. "
+                f"Align them, or pass {argument}.to_numpy() where the order of rows is the same."
+            )
+
+
+def task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
+    """Task names and the code of each row; category order is kept where the column has one."""
+    if column.isna().any():
+        row = column.index[int(np.flatnonzero(column.isna().to_numpy())[0])]
+        raise ValueError(
+            f"task column {column.name!r} is missing in row {row}. Drop the row or name its task."
+        )
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        used = column.cat.remove_unused_categories()  # an unused category would be an empty task
+        return [str(c) for c in used.cat.categories], used.cat.codes.to_numpy()
+    if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
+        labels = text_labels(column.to_numpy(dtype=object), f"task column {column.name!r}")
+        column = pd.Series(labels if column.dtype.kind == "O" else column.astype(str), name=column.name)
+    codes, categories = pd.factorize(column, sort=True)
+    return [str(c) for c in categories], codes
+
+
+def task_variable(
+    t: Any, n_rows: int, t_names: Sequence[str] | None
+) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    """The continuous task variable as a matrix, and the names of its columns."""
+    if t is None:
+        if t_names is not None:
+            raise ValueError(
+                "t_names is given, but t is not. Give the continuous task variable, or leave both out."
+            )
+        return None, None
+    if isinstance(t_names, str):
+        t_names = [t_names]
+    t, t_names = in_order_of_names(t, t_names, "t", "t_names")
+    if t_names is None and isinstance(t, pd.Series) and t.name is not None:
+        t_names = [str(t.name)]
+    values: Any = t if isinstance(t, pd.DataFrame) else as_array(t, "t")
+    if values.ndim == 1:
+        values = values[:, None]
+    labels = names(t_names, "t_names", values.shape[1], prefix="t") if values.ndim == 2 else None
+    matrix = finite_matrix(values, "t", labels)
+    if len(matrix) != n_rows:
+        raise ValueError(f"t has {len(matrix)} rows and X has {n_rows}. Give both the same rows.")
+    return matrix, labels
+
+
+def weights(weight: Any, n_rows: int) -> np.ndarray:
+    """Weights of the rows, (N,)."""
+    values = finite_vector(weight, "weight", n_rows)
+    if (values <= 0.0).any():
+        row = int(np.flatnonzero(values <= 0.0)[0])
+        raise ValueError(
+            f"weight is {values[row]:g} in row {row}. Give a weight above 0, or leave the row out of the data."
+        )
+    return values
+
+
+def weights_of_entries(weight: Any, observed: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
+    """Weights as an (n, T) array, 1 where the response is missing; those of a table go to the tasks of its columns."""
+    if isinstance(weight, pd.DataFrame):
+        columns = [str(column) for column in weight.columns]
+        if sorted(columns) == sorted(labels):
+            weight = weight.iloc[:, [columns.index(label) for label in labels]]
+        elif set(columns) & set(labels) and weight.shape == observed.shape:
+            absent = next(label for label in labels if label not in columns)
+            raise ValueError(f"weight has no column {absent!r}, a task of Y. Name its columns as those of Y.")
+    raw = np.array(as_array(weight, "weight"))
+    if raw.shape == observed.shape[:1]:
+        raw[~observed.any(axis=1)] = 1
+        return np.broadcast_to(weights(raw, len(observed))[:, None], observed.shape)
+    if raw.shape != observed.shape:
+        raise ValueError(
+            f"weight has shape {raw.shape} and Y has shape {observed.shape}. "
+            "Give one weight an entry of Y, or one a row."
+        )
+    raw[~observed] = 1
+    values = finite_matrix(raw, "weight", labels)
+    if (values <= 0.0).any():
+        row, task = (int(i) for i in np.argwhere(values <= 0.0)[0])
+        raise ValueError(
+            f"weight is {values[row, task]:g} in row {row}, task {labels[task]!r}. "
+            "Give a weight above 0, or NaN in Y to leave the entry out."
+        )
+    return values

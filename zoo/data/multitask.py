@@ -1,0 +1,232 @@
+"""Multi-task data: ragged tasks in long form, with names.
+
+Notation used everywhere in the package: ``T`` tasks, ``N`` rows in all, ``N_t`` rows of task ``t``,
+``D`` features, ``P`` columns of a continuous task variable ``t``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.data.constructors import Constructed
+from zoo.data.folds import folds_of_inputs, folds_of_rows
+from zoo.data.rows import Transform
+from zoo.support.arrays import as_array
+from zoo.support.checks import (
+    is_sparse,
+    names,
+    one_of,
+    probability,
+    whole_number,
+)
+from zoo.support.seeds import generator
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+__all__ = ["MultiTaskData", "Transform"]
+
+# Of its mean: a standard deviation below it is rounding, of a constant column.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiTaskData(Constructed):
+    """Rows of many tasks, one below the other.
+
+    Build it with :meth:`from_frame`, :meth:`from_arrays` or :meth:`from_multilabel`.
+
+    Parameters
+    ----------
+    inputs : (n, D) float64
+        The distinct feature rows. Multi-label data share one input among many tasks: it is stored once. A
+        scipy.sparse.csr_matrix where the features were handed in sparse; they are never made dense here.
+    row : (N,) int
+        Position in ``inputs`` of each observation.
+    y : (N,) float64
+        Response or label of each observation.
+    task : (N,) int
+        Task of each observation, ``0 .. T-1``.
+    task_names, feature_names : tuple of str
+        Names of the ``T`` tasks and ``D`` features.
+    t : (N, P) float64, optional
+        Continuous task variable (space, time), for varying-coefficient models.
+    transform : Transform, optional
+        What :meth:`standardize` did; predictions are returned on the user's scale with it.
+    weight : (N,) float64, optional
+        Weight of each observation in the likelihood, finite and above 0: its log density counts that many times.
+    t_names : tuple of P str, optional
+        Names of the columns of ``t``; left out: "t0", "t1", ... None where there is no ``t``.
+    task_column : str, optional
+        Name of the column that the tasks came from: predictions read the tasks of a table there.
+    """
+
+    def take(self, rows: Any) -> MultiTaskData:
+        """The observations at these positions (integers or a boolean mask); tasks and names stay."""
+        try:
+            index = np.atleast_1d(
+                np.arange(self.n_rows)[rows if isinstance(rows, slice) else _positions(rows)]
+            )
+        except IndexError as error:
+            raise ValueError(
+                f"rows do not fit the {self.n_rows} rows of the data ({error}). Give positions, or one bool a row."
+            ) from None
+        if self.shares_inputs:
+            used, row = np.unique(self.row[index], return_inverse=True)
+        else:
+            used, row = self.row[index], np.arange(len(index))
+        return replace(
+            self,
+            inputs=self.inputs[used],
+            row=row,
+            y=self.y[index],
+            task=self.task[index],
+            t=None if self.t is None else self.t[index],
+            weight=None if self.weight is None else self.weight[index],
+        )
+
+    def split(self, test_size: float = 0.25, random_seed: Any = None) -> tuple[MultiTaskData, MultiTaskData]:
+        """Training and test data, the test rows drawn at random inside each task.
+
+        Every task keeps at least one training row. Observations that share an input (multi-label data)
+        go to the same side, so no test input is seen in training.
+        """
+        probability(test_size, "test_size")
+        rng = generator(random_seed)
+        if self.shares_inputs:
+            chosen = rng.permutation(self.n_inputs)[: round(test_size * self.n_inputs)]
+            test = np.isin(self.row, chosen)
+        else:
+            test = np.zeros(self.n_rows, dtype=bool)
+            for rows in self.rows_by_task():
+                n_test = min(round(test_size * len(rows)), len(rows) - 1)
+                test[rng.permutation(rows)[: max(n_test, 0)]] = True
+        return self.take(~test), self.take(test)
+
+    def folds(self, n: int = 5, random_seed: Any = None) -> list[tuple[MultiTaskData, MultiTaskData]]:
+        """Training and held-out data of ``n``-fold cross-validation; every task keeps training rows in every fold.
+
+        The rows of each task are dealt at random, so that the sizes of folds differ by at most one, in all and
+        inside a task; a task with fewer rows than ``n`` is held out in as many folds as it has rows. Where
+        observations share inputs (multi-label data), the inputs are dealt, so that no held-out input is seen in
+        training. A task's only row, or with shared inputs its only input, stays in training always. All else is
+        held out exactly once.
+
+        Parameters
+        ----------
+        n : int
+            Number of folds, 2 or more.
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        list of n pairs (train, held_out)
+
+        Raises
+        ------
+        ValueError
+            ``n`` is no whole number of 2 or more; there are fewer rows (inputs) to hold out than folds; the
+            inputs of a task, which is named, cannot be dealt so that it keeps a training row in every fold.
+        """
+        n = whole_number(n, "n", 2)
+        rng = generator(random_seed)
+        fold = folds_of_inputs(self, n, rng)[self.row] if self.shares_inputs else folds_of_rows(self, n, rng)
+        return [(self.take(fold != k), self.take(fold == k)) for k in range(n)]
+
+    def select_tasks(self, tasks: Sequence[str]) -> MultiTaskData:
+        """The data of these tasks only, in the order given."""
+        if not len(tasks):
+            raise ValueError("tasks is empty. Name at least one task.")
+        tasks = names(tasks, "tasks")
+        position = {name: i for i, name in enumerate(self.task_names)}
+        for name in tasks:
+            if name not in position:
+                one_of(name, self.task_names, "tasks")
+        order = [position[name] for name in tasks]
+        kept = self.take(np.isin(self.task, order))
+        code = np.full(self.n_tasks, -1)
+        code[order] = np.arange(len(order))
+        return replace(kept, task=code[kept.task], task_names=tasks)
+
+    def standardize(self, y: bool | None = None) -> MultiTaskData:
+        """Data with features (and a real response) at mean 0 and standard deviation 1.
+
+        Constant columns, an intercept among them, are left as they are. ``y=None`` scales the response
+        unless it holds labels (two values). Predictions of a fit come back on the user's scale. Weights do not
+        count in the means and standard deviations. Sparse features are refused.
+        """
+        if self.transform is not None:
+            raise ValueError("the data are standardized already. Use them as they are.")
+        self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
+        mean, scale = _location_and_scale(self.X, self.feature_names, "X")
+        constant = scale == 0.0
+        mean, scale = np.where(constant, 0.0, mean), np.where(constant, 1.0, scale)
+        y_mean, y_scale = 0.0, 1.0
+        scale_y = len(np.unique(self.y)) > 2 if y is None else y
+        if scale_y:
+            of_y = _location_and_scale(self.y[:, None], ("y",), "y")
+            y_mean, y_scale = float(of_y[0][0]), float(of_y[1][0])
+            if y_scale == 0.0:
+                raise ValueError("y is constant. There is nothing to learn: check the response column.")
+        transform = Transform(mean, scale, y_mean, y_scale)
+        return replace(
+            self,
+            inputs=transform.apply_x(self.inputs),
+            y=transform.apply_y(self.y),
+            transform=transform,
+        )
+
+    def add_intercept(self, name: str = "intercept") -> MultiTaskData:
+        """Data with a last feature that is 1 everywhere."""
+        (name,) = names([name], "name")
+        if name in self.feature_names or name == self.task_column:
+            what = "a feature already" if name in self.feature_names else "the column of the tasks"
+            raise ValueError(f"name {name!r} is {what}. Choose another name.")
+        transform = self.transform
+        if transform is not None:
+            transform = replace(
+                transform, x_mean=np.append(transform.x_mean, 0.0), x_scale=np.append(transform.x_scale, 1.0)
+            )
+        return replace(
+            self,
+            inputs=_with_ones(self.inputs),
+            feature_names=(*self.feature_names, name),
+            transform=transform,
+        )
+
+
+def _positions(rows: Any) -> np.ndarray:
+    index = as_array(rows, "rows")
+    return index.astype(np.int64) if index.size == 0 else index
+
+
+def _with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
+    ones = np.ones((inputs.shape[0], 1))
+    if not is_sparse(inputs):
+        return np.column_stack([inputs, ones])
+    from scipy.sparse import csr_matrix, hstack
+
+    return hstack([inputs, csr_matrix(ones)], format="csr")
+
+
+def _location_and_scale(
+    values: np.ndarray, column_names: Sequence[str], argument: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column of (N, m), in any units; the deviation is 0 of a constant column."""
+    # A power of two is exact. Without it squares overflow, or vanish, beyond 1e154 and below 1e-154.
+    _, exponent = np.frexp(np.abs(values).max(axis=0))
+    scaled = np.ldexp(values, -exponent)
+    mean, scale = scaled.mean(axis=0), scaled.std(axis=0)
+    scale[scale <= _ROUNDING * np.abs(mean)] = 0.0
+    reach = np.abs(scaled - mean).max(axis=0)
+    with np.errstate(over="ignore"):
+        far = np.flatnonzero(np.isinf(np.ldexp(reach, exponent)))
+    if len(far):
+        raise ValueError(
+            f"{argument} column {column_names[far[0]]!r} spans more than float64 holds. Divide it by a power of ten."
+        )
+    return np.ldexp(mean, exponent), np.ldexp(scale, exponent)

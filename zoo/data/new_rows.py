@@ -1,0 +1,219 @@
+"""New rows to predict: features by column name, tasks by name or position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from zoo.data.columns import require_same_rows
+from zoo.data.multitask import MultiTaskData
+from zoo.support.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
+from zoo.support.frames import read_column, read_table, require_one_each
+from zoo.support.warning_types import warn_user
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+__all__ = ["column_labels", "features_by_name", "read_rows"]
+
+
+def read_rows(
+    X: Any,
+    task: Any,
+    t: Any,
+    data: MultiTaskData,
+    new_task: bool,
+    without_t: Callable[[], bool] = lambda: False,
+) -> tuple[list[str], np.ndarray | csr_matrix, np.ndarray | None]:
+    """Task label of each row, features on the user's scale (a csr_matrix as those of ``data``), and t.
+
+    ``without_t`` says whether t may be left out though ``data`` have it; it is asked only where t is missing.
+    """
+    if isinstance(X, MultiTaskData):
+        if task is not None:
+            raise ValueError("task is given twice: X is MultiTaskData and brings its tasks. Leave task out.")
+        if X.feature_names != data.feature_names:
+            raise ValueError("X has other feature_names than the fitted data. Use the same features.")
+        labels = [X.task_names[code] for code in X.task]
+        features = _as_fitted(X.original_X(), data)
+        if t is None and X.t is not None:
+            t = pd.DataFrame(X.t, columns=list(X.t_names or ()))
+        return labels, features, _task_variable(t, X.n_rows, data, without_t)
+    # The table as it was given: its tasks and its t count where none are given beside it.
+    rows_of = {
+        "X": read_table(X, "X", data.feature_names, (task, t)),
+        "task": read_column(task, "task"),
+        "t": read_table(t, "t", data.t_names or (), (X, task)),
+    }
+    require_same_rows(**rows_of)
+    X, task, t = (part.values for part in rows_of.values())
+    if isinstance(X, pd.DataFrame):
+        table = X.rename(columns=str)
+        columns = set(table.columns)
+        X = features_by_name(table, data)
+        if t is None and data.t_names is not None and set(data.t_names) <= columns:
+            require_one_each(table, data.t_names, "X")
+            t = table[list(data.t_names)]
+        if task is None and data.task_column in columns:
+            require_one_each(table, [data.task_column], "X")
+            task = table[data.task_column]
+    known = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
+    features = _as_fitted(finite_inputs(X, "X", known), data)
+    n_rows = features.shape[0]
+    if features.shape[1] != data.n_features:
+        raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
+    _warn_of_standardized(features, data)
+    t_values = _task_variable(t, n_rows, data, without_t)
+    if task is None and new_task:
+        task = "new task"
+    return _task_labels(task, n_rows, data.task_names), features, t_values
+
+
+def features_by_name(X: Any, data: MultiTaskData) -> Any:
+    """The columns of a table that are features of the data, in their order; anything without names as it is."""
+    table = read_table(X, "X", data.feature_names).values
+    if not isinstance(table, pd.DataFrame):
+        return table
+    table = table.rename(columns=str)
+    missing = [name for name in data.feature_names if name not in table.columns]
+    if missing:
+        raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
+    require_one_each(table, data.feature_names, "X")
+    return table[list(data.feature_names)]
+
+
+def _task_variable(
+    t: Any, n_rows: int, data: MultiTaskData, without_t: Callable[[], bool]
+) -> np.ndarray | None:
+    """The continuous task variable of new rows, its columns as those of ``data``; None where these have none."""
+    if data.t_names is None:
+        if t is not None:
+            raise ValueError("t is given, but the fitted data have no continuous task variable. Leave t out.")
+        return None
+    known = ", ".join(map(repr, data.t_names))
+    if t is None:
+        if without_t():
+            return None
+        raise ValueError(
+            f"t is missing: the fitted data have a continuous task variable. Give t with the column(s) {known}, "
+            "or a DataFrame X that holds them."
+        )
+    if isinstance(t, pd.DataFrame):
+        t = t.rename(columns=str)
+        require_one_each(t, data.t_names, "t")
+        absent = [name for name in data.t_names if name not in t.columns]
+        if not absent:
+            t = t[list(data.t_names)]
+        # Names that nobody gave ("t0") say nothing about columns: then their order does.
+        elif t.shape[1] != len(data.t_names) or not (_made(data.t_names) or _made(tuple(t.columns))):
+            raise ValueError(
+                f"t has no column {absent[0]!r}; the fitted data have t with the column(s) {known}. Add it."
+            )
+    elif np.ndim(t) < 2:
+        # One number a row, or the one place of a single row.
+        t = np.asarray(t).reshape((1, -1) if n_rows == 1 else (-1, 1))
+    if np.shape(t) != (n_rows, len(data.t_names)):
+        raise ValueError(
+            f"t has shape {np.shape(t)}, and {(n_rows, len(data.t_names))} is needed: a row of X each, "
+            f"with the column(s) {known}."
+        )
+    return finite_matrix(t, "t", data.t_names)
+
+
+def _made(names: tuple[str, ...]) -> bool:
+    """Whether the names are those that columns of t without names get."""
+    return names == tuple(f"t{i}" for i in range(len(names)))
+
+
+def _warn_of_standardized(features: Any, data: MultiTaskData) -> None:
+    """Warn where rows are the standardized ones of the fit: they would be standardized once more."""
+    if data.transform is None or is_sparse(features):
+        return
+    for row in (features[0], features[-1]):
+        if not (data.inputs == row).all(axis=1).any() or np.array_equal(data.transform.apply_x(row), row):
+            return
+    warn_user(
+        "X holds rows as data.standardize() made them, and is read on the scale before that. "
+        "Pass the MultiTaskData itself, or data.original_X()."
+    )
+
+
+def _as_fitted(features: np.ndarray | csr_matrix, data: MultiTaskData) -> np.ndarray | csr_matrix:
+    """The features as a csr_matrix where the fitted data are sparse; sparse ones are refused where these are dense."""
+    if data.is_sparse:
+        return features if is_sparse(features) else finite_sparse(features, "X", data.feature_names)
+    if is_sparse(features):
+        raise ValueError("X is sparse, but the fitted data are dense. Give X.toarray().")
+    return features
+
+
+def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
+    if task is None:
+        if len(known) > 1:
+            raise ValueError(f"task is missing. Name the task of each row, for instance task={known[0]!r}.")
+        return [known[0]] * n_rows
+    values = np.asarray(task)
+    if values.ndim == 0:
+        values = np.repeat(values[None], n_rows)
+    if values.shape != (n_rows,):
+        raise ValueError(f"task has shape {values.shape} and X has {n_rows} rows. Give one task a row.")
+    absent = np.flatnonzero(pd.isna(values))
+    if len(absent):
+        raise ValueError(f"task is missing in row {absent[0]}. Drop the row or name its task.")
+    if isinstance(task, pd.Series | pd.Index):  # a column of a table holds labels, never positions
+        return column_labels(values, known)
+    values = _whole(values, known)
+    numbers = _numbers_in(known)
+    if values.dtype.kind not in "iu":
+        return [str(v) for v in values]
+    if numbers is not None and numbers != list(range(len(known))):
+        # The labels that the tasks came with and their positions differ: never guess.
+        raise ValueError(
+            "task holds whole numbers, and the task names are numbers too, so names and positions could be "
+            "confused. Pass names as strings, a pandas Series of labels, or the MultiTaskData itself as X."
+        )
+    bad = (values < 0) | (values >= len(known))
+    if bad.any():
+        raise ValueError(
+            f"task {int(values[bad][0])} is not among the {len(known)} tasks of the data (0 .. {len(known) - 1}). "
+            "Check it, or pass new_task=True with a name."
+        )
+    return [known[int(v)] for v in values]
+
+
+def column_labels(values: np.ndarray, known: tuple[str, ...]) -> list[str]:
+    """Names of the tasks that a column of a table holds; whole numbers are those in the known names, 1.0 is 1."""
+    by_number = dict(zip(_numbers_in(known) or [], known, strict=False))
+    return [
+        by_number.get(int(v), str(v))
+        if isinstance(v, Integral) and not isinstance(v, bool | np.bool_)
+        else str(v)
+        for v in _whole(np.asarray(values), known)
+    ]
+
+
+def _whole(values: np.ndarray, known: tuple[str, ...]) -> np.ndarray:
+    """Labels with 1.0 as 1, which pandas makes of whole numbers where a merge finds gaps; 1.0 where that is a name."""
+    if values.dtype.kind == "f":
+        whole = np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < 2.0**53)
+        return (
+            values.astype(np.int64) if whole.all() and not {str(v) for v in values} <= set(known) else values
+        )
+    if values.dtype.kind != "O":
+        return values
+    result = values.copy()
+    for row, value in enumerate(values):
+        if isinstance(value, float) and value.is_integer() and str(value) not in known:
+            result[row] = int(value)
+    return result
+
+
+def _numbers_in(known: tuple[str, ...]) -> list[int] | None:
+    """The whole numbers that the task names are ("7") or were made from ("task 7"); None if they are words."""
+    matches = [re.fullmatch(r"(?:task )?(-?\d+)(?:\.0)?", name) for name in known]
+    return [int(m[1]) for m in matches if m] if all(matches) else None

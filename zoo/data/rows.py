@@ -1,0 +1,262 @@
+"""Rows of many tasks: what they hold, how they are seen, and whether models can reckon with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from zoo.support.checks import (
+    is_sparse,
+    names,
+)
+from zoo.support.warning_types import warn_user
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+__all__ = ["TaskRows", "Transform"]
+
+# Of its mean: a standard deviation below it is rounding, of a constant column.
+_ROUNDING = 1e-12
+# Sizes that a model takes: engines form fourth powers of features, and squares of what is divided by.
+_LARGEST, _SMALLEST = 1e20, 1e-100
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Affine map from the user's scale to the standardised one, ``(value - mean) / scale``.
+
+    Parameters
+    ----------
+    x_mean, x_scale : (D,) float64
+        Location and scale of each feature; 0 and 1 where a feature was left alone.
+    y_mean, y_scale : float
+        Location and scale of the response; 0 and 1 for labels.
+    """
+
+    x_mean: np.ndarray
+    x_scale: np.ndarray
+    y_mean: float = 0.0
+    y_scale: float = 1.0
+
+    def apply_x(self, X: np.ndarray) -> np.ndarray:
+        """Features on the user's scale to the model's."""
+        return (X - self.x_mean) / self.x_scale
+
+    def apply_y(self, y: np.ndarray) -> np.ndarray:
+        """Responses on the user's scale to the model's."""
+        return (y - self.y_mean) / self.y_scale
+
+    def restore_y(self, y: np.ndarray) -> np.ndarray:
+        """Responses or predictions on the model's scale to the user's."""
+        return y * self.y_scale + self.y_mean
+
+
+@dataclass(frozen=True, eq=False)
+class TaskRows:
+    """The fields of :class:`zoo.MultiTaskData`, views of them, and checks."""
+
+    inputs: np.ndarray | csr_matrix
+    row: np.ndarray
+    y: np.ndarray
+    task: np.ndarray
+    task_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    t: np.ndarray | None = None
+    transform: Transform | None = None
+    weight: np.ndarray | None = None
+    t_names: tuple[str, ...] | None = None
+    task_column: str | None = None
+
+    def __post_init__(self) -> None:
+        t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
+        object.__setattr__(self, "t_names", t_names)
+
+    @property
+    def X(self) -> np.ndarray | csr_matrix:
+        """Features of each observation, (N, D); a csr_matrix where ``inputs`` is one."""
+        if self.shares_inputs:
+            return self.inputs[self.row]
+        return self.inputs
+
+    @property
+    def shares_inputs(self) -> bool:
+        """Whether several observations (of different tasks) point to one row of ``inputs``."""
+        return self.n_inputs != len(self.row) or not np.array_equal(self.row, np.arange(len(self.row)))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``inputs`` is a scipy.sparse.csr_matrix."""
+        return is_sparse(self.inputs)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of rows of ``inputs``, ``n``."""
+        return self.inputs.shape[0]
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, ``T``."""
+        return len(self.task_names)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, ``D``."""
+        return len(self.feature_names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of observations, ``N``."""
+        return len(self.y)
+
+    @property
+    def task_sizes(self) -> pd.Series:
+        """Rows of each task, ``N_t``, by name."""
+        return pd.Series(np.bincount(self.task, minlength=self.n_tasks), index=pd.Index(self.task_names))
+
+    def __repr__(self) -> str:
+        sizes = self.task_sizes
+        low, high = sizes.min(), sizes.max()
+        rows = f"{low} rows each" if low == high else f"{low}-{high} rows each"
+        sparse = "sparse " if self.is_sparse else ""
+        scaled = ", standardized" if self.transform is not None else ""
+        columns = 0 if self.t is None else self.t.shape[1]
+        place = f", t of {columns} column{'s' if columns > 1 else ''}" if columns else ""
+        return (
+            f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
+            f"{self.n_features} {sparse}features{place}{scaled})"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """The data as a table, on the model's scale: features, ``t``, ``task``, ``y``, and ``weight`` if there is one.
+
+        ``MultiTaskData.from_frame(frame, y="y", task="task", t=data.t_names, weight="weight")`` reads it; without
+        its arguments ``t`` and ``weight`` those columns would be features. Sparse features are refused.
+        """
+        self._refuse_sparse("a table of it")
+        frame = pd.DataFrame(self.X, columns=list(self.feature_names))
+        own = ("task", "y", *(() if self.weight is None else ("weight",)))
+        for argument, taken, what in (
+            ("feature_names", self.feature_names, "feature"),
+            ("t_names", self.t_names or (), "column of t"),
+        ):
+            for column in own if what == "feature" else (*own, *self.feature_names):
+                if column in taken:
+                    raise ValueError(
+                        f"{argument} holds {column!r}, which to_frame needs for a column of its own. "
+                        f"Rename the {what}."
+                    )
+        if self.t is not None:
+            frame[list(self.t_names or ())] = self.t
+        frame["task"] = pd.Categorical.from_codes(self.task, dtype=pd.CategoricalDtype(list(self.task_names)))
+        frame["y"] = self.y
+        if self.weight is not None:
+            frame["weight"] = self.weight
+        return frame
+
+    def original_y(self) -> np.ndarray:
+        """The response on the user's scale, (N,)."""
+        return self.y if self.transform is None else self.transform.restore_y(self.y)
+
+    def original_X(self) -> np.ndarray | csr_matrix:
+        """The features on the user's scale, (N, D); a csr_matrix where ``inputs`` is one."""
+        if self.transform is None:
+            return self.X
+        return self.X * self.transform.x_scale + self.transform.x_mean
+
+    def _refuse_sparse(self, result: str, otherwise: str = "") -> None:
+        if self.is_sparse:
+            raise ValueError(
+                f"X is sparse, and {result} would be dense. Make the data from X.toarray(), "
+                f"if that fits into memory{otherwise}."
+            )
+
+    def rows_by_task(self) -> list[np.ndarray]:
+        """Positions of each task's observations, in task order."""
+        order = np.argsort(self.task, kind="stable")
+        return np.split(order, np.cumsum(self.task_sizes.to_numpy())[:-1])
+
+    def require_rows_in_every_task(self, only_warn: bool = False) -> None:
+        """Raise, or warn, where a task has no row: its coefficients could not be learned from it."""
+        sizes = self.task_sizes
+        if (sizes == 0).any():
+            empty = sizes.index[int(np.flatnonzero(sizes.to_numpy() == 0)[0])]
+            if only_warn:
+                warn_user(f"task {empty!r} has no rows. It is predicted from the population of the others.")
+                return
+            raise ValueError(
+                f"task {empty!r} has no rows. Leave it out with data.select_tasks(...), "
+                "and predict it as a new task."
+            )
+
+    def column_sizes(self) -> np.ndarray:
+        """Largest absolute value of each feature, (D,)."""
+        return _sizes(self.inputs)
+
+    def require_workable_scale(self, fitted: bool = True) -> None:
+        """Raise where a column is so large, or so small, that powers of it leave float64 or lose all its digits.
+
+        Parameters
+        ----------
+        fitted : bool
+            Whether these are rows to fit. Of rows to predict only features and ``t`` count, and only large ones.
+        """
+        parts: list[tuple[str, Any, tuple[str, ...]]] = [("X", self.inputs, self.feature_names)]
+        if self.t is not None:
+            parts.append(("t", self.t, self.t_names or ()))
+        if fitted:
+            parts.append(("y", self.y[:, None], ("y",)))
+            if self.weight is not None:  # each of them, where of other columns the largest counts
+                extremes = np.array([[self.weight.min(), self.weight.max()]])
+                parts.append(("weight", extremes, ("weight", "weight")))
+            if self.transform is not None:
+                self._require_workable_units(self.transform)
+        for argument, values, labels in parts:
+            sizes = _sizes(values)
+            bad = np.flatnonzero((sizes > _LARGEST) | ((sizes > 0.0) & (sizes < _SMALLEST) & fitted))
+            if len(bad):
+                advice = (
+                    "Use data.standardize(), or other units." if fitted else "Check the units of these rows."
+                )
+                raise ValueError(
+                    f"{argument} column {labels[bad[0]]!r} has values of size {sizes[bad[0]]:.3g}, and models reckon "
+                    f"with {_SMALLEST:g} to {_LARGEST:g}. {advice}"
+                )
+
+    def _require_workable_units(self, transform: Transform) -> None:
+        scales = np.append(transform.x_scale, transform.y_scale)
+        means = np.abs(np.append(transform.x_mean, transform.y_mean))
+        bad = (scales < _SMALLEST) | (np.maximum(scales, means) > 1.0 / _SMALLEST)
+        if bad.any():
+            column = int(np.flatnonzero(bad)[0])
+            name = (*self.feature_names, "y")[column]
+            raise ValueError(
+                f"column {name!r} had standard deviation {scales[column]:.3g} and mean {means[column]:.3g} before "
+                "data.standardize(), beyond what results in its units can hold. Give it in other units."
+            )
+
+    def warn_about_single_class_tasks(self) -> None:
+        """Warn of tasks whose labels are all equal; raise when that is so in every task."""
+        low = np.full(self.n_tasks, np.inf)
+        high = np.full(self.n_tasks, -np.inf)
+        np.minimum.at(low, self.task, self.y)
+        np.maximum.at(high, self.task, self.y)
+        single = np.flatnonzero(low == high)
+        if len(single) == self.n_tasks:
+            raise ValueError("y has one class in every task. Check the label column.")
+        if len(single):
+            shown = ", ".join(repr(self.task_names[i]) for i in single[:5])
+            warn_user(
+                f"y has one class in {len(single)} of {self.n_tasks} tasks ({shown}). "
+                "They are fitted from the other tasks' information."
+            )
+
+
+def _sizes(values: np.ndarray | csr_matrix) -> np.ndarray:
+    """Largest absolute value of each column."""
+    if is_sparse(values):
+        return np.ravel(abs(values).max(axis=0).toarray())
+    return np.abs(values).max(axis=0) if len(values) else np.zeros(values.shape[1])

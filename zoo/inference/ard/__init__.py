@@ -1,0 +1,1 @@
+"""Gaussian processes with ARD parameters, integrated out: evidence, mode, conditional laws."""

@@ -1,0 +1,1 @@
+"""EM of normal populations of linear models."""

@@ -1,0 +1,205 @@
+"""What the two E-steps of EM share: parameters, rows, the penalty with its M-step, factors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import blas, lapack, solve_triangular
+
+from zoo.inference.compiled import njit
+
+__all__ = [
+    "LOG_2PI",
+    "SMALLEST",
+    "SMALL_ORDER",
+    "Population",
+    "Prior",
+    "Rows",
+    "Step",
+    "cholesky_factor",
+    "log_diagonal",
+    "make_population",
+    "mirror",
+    "sort_rows",
+]
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+SMALLEST = 1e-280  # of a variance
+# Largest order of matrices that get one BLAS thread. OpenBLAS shares out even a dpotri of order 8, and on a machine
+# with other work the threads then wait for each other far longer than they compute.
+SMALL_ORDER = 256
+
+
+class Population(NamedTuple):
+    """Parameters in the coordinates of the computation; ``cov`` is ``root root'``, ``variance`` () or (T,)."""
+
+    mean: np.ndarray
+    cov: np.ndarray
+    root: np.ndarray
+    variance: np.ndarray
+
+
+class Step(NamedTuple):
+    """The M-step from an E-step, with the log-likelihood before it; ``coordinates`` (q, T) are the posterior means."""
+
+    population: Population
+    log_likelihood: float
+    coordinates: np.ndarray
+
+
+class Rows(NamedTuple):
+    """Rows sorted by task: task t has those from ``starts[t]`` to ``starts[t + 1]``; ``weight`` None is 1 each."""
+
+    input: np.ndarray
+    y: np.ndarray
+    starts: np.ndarray
+    weight: np.ndarray | None = None
+
+    def of(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs (by number) and responses of a task."""
+        rows = slice(self.starts[t], self.starts[t + 1])
+        return self.input[rows], self.y[rows]
+
+    def weights_of(self, t: int) -> np.ndarray:
+        """Weights of its rows."""
+        rows = slice(self.starts[t], self.starts[t + 1])
+        return np.ones(rows.stop - rows.start) if self.weight is None else self.weight[rows]
+
+    def scaled(self, t: int, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its features and responses times the roots of their weights: noise of these has the variance of weight 1."""
+        index, y = self.of(t)
+        if self.weight is None:
+            return inputs[index], y
+        root = np.sqrt(self.weights_of(t))
+        return root[:, None] * inputs[index], root * y
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Rows of each task."""
+        return np.diff(self.starts)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Sum of the weights of each task: how many rows it is worth."""
+        if self.weight is None:
+            return self.sizes
+        return np.array([self.weights_of(t).sum() for t in range(len(self.starts) - 1)])
+
+
+class Prior(NamedTuple):
+    """The penalty in the coordinates of the computation: ``scale`` stands for a multiple of I where it is a number."""
+
+    pi: float
+    tau: float
+    scale: float | np.ndarray
+    constant: float
+    noise: tuple[float, float] | None
+    floor: float
+
+    def value(self, population: Population) -> float:
+        """Log-penalty of mean, covariance and noise."""
+        root = population.root
+        if isinstance(self.scale, float):
+            inverse = lapack.dtrtri(root, lower=1)[0]
+            trace = self.scale * np.vdot(inverse, inverse)
+        else:
+            inverse = lapack.dpotri(root, lower=1)[0]  # its lower triangle
+            trace = 2.0 * np.vdot(self.scale, inverse) - np.diag(self.scale) @ np.diag(inverse)
+        mean = solve_triangular(root, population.mean, lower=True, check_finite=False)
+        value = self.constant - 0.5 * (self.pi * (mean @ mean) + trace) - self.tau * log_diagonal(root)
+        if self.noise is not None:
+            a, b = self.noise
+            value -= float(np.sum((a + 1.0) * np.log(population.variance) + b / population.variance))
+        return float(value)
+
+    def maximise(
+        self,
+        old: Population,
+        coordinates: np.ndarray,
+        cov_sum: np.ndarray,
+        squares: np.ndarray,
+        counts: np.ndarray,
+    ) -> Population:
+        """M-step (7)-(9) from the posterior means, the lower triangle of the sum of covariances, and E||y - Xw||^2.
+
+        ``cov_sum`` is overwritten.
+        """
+        T = coordinates.shape[1]
+        mean = coordinates.sum(axis=1) / (self.pi + T)
+        gaps = np.column_stack([coordinates - mean[:, None], np.sqrt(self.pi) * mean])
+        cov = blas.dsyrk(1.0, gaps.T, trans=1, beta=1.0, c=cov_sum, lower=1, overwrite_c=1)
+        if isinstance(self.scale, float):
+            cov[np.diag_indices_from(cov)] += self.scale
+        else:
+            add_lower(self.scale, cov)
+        cov /= self.tau + T
+        mirror(cov)
+        return make_population(mean, cov, self._variance(squares, counts, old.variance))
+
+    def _variance(self, squares: np.ndarray, counts: np.ndarray, old: np.ndarray) -> np.ndarray:
+        if old.ndim == 0:
+            squares, counts = squares.sum(), counts.sum()
+        a, b = (-1.0, 0.0) if self.noise is None else self.noise
+        weight = counts + 2.0 * (a + 1.0)
+        known = weight > 0.0  # a task without rows or prior keeps its noise
+        new = np.where(known, (squares + 2.0 * b) / np.where(known, weight, 1.0), old)
+        return np.maximum(new, self.floor**2)
+
+
+def make_population(mean: np.ndarray, cov: np.ndarray, variance: np.ndarray) -> Population:
+    """Population with the root of its covariance, whose variances are checked."""
+    if not np.min(variance) > SMALLEST:
+        raise FloatingPointError(
+            "the noise variance fell to zero in float64: a noise_floor or a noise_prior keeps it above."
+        )
+    return Population(mean, cov, cholesky_factor(cov, "the covariance of the population"), variance)
+
+
+def sort_rows(
+    row: np.ndarray, task: np.ndarray, y: np.ndarray, n_tasks: int, weight: np.ndarray | None = None
+) -> Rows:
+    """Rows in the order of their tasks."""
+    order = np.argsort(task, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=n_tasks))])
+    return Rows(
+        np.asarray(row)[order],
+        np.asarray(y, dtype=np.float64)[order],
+        starts,
+        None if weight is None else weight[order],
+    )
+
+
+@njit(cache=True, nogil=True)
+def add_lower(part, out):
+    """Add a lower triangle."""
+    for j in range(len(part)):
+        for i in range(j, len(part)):
+            out[i, j] += part[i, j]
+
+
+@njit(cache=True, nogil=True)
+def mirror(square):
+    """Copy the lower triangle to the upper one, in blocks that stay in the cache."""
+    n, block = len(square), 64
+    for first in range(0, n, block):
+        for second in range(first, n, block):
+            for j in range(first, min(first + block, n)):
+                for i in range(max(second, j + 1), min(second + block, n)):
+                    square[j, i] = square[i, j]
+
+
+def cholesky_factor(square: np.ndarray, what: str, overwrite: bool = False) -> np.ndarray:
+    """Lower Cholesky factor, in column order."""
+    root, info = lapack.dpotrf(square, lower=1, clean=1, overwrite_a=overwrite)
+    if info != 0 or not np.isfinite(root[-1, -1]):
+        raise FloatingPointError(
+            f"{what} is not positive definite in float64: a larger noise_floor, inputs of a similar scale, or a "
+            "base kernel with some jitter on its diagonal help."
+        )
+    return root
+
+
+def log_diagonal(root: np.ndarray) -> float:
+    """Half the log-determinant of the matrix with this Cholesky factor."""
+    return float(np.log(root.diagonal()).sum())

@@ -1,0 +1,1 @@
+"""Gibbs samplers, and the moves and draws that they are made of."""

@@ -1,0 +1,163 @@
+r"""Gibbs sampling of a normal-inverse-Wishart hierarchy whose likelihood is Gaussian given weights.
+
+The hierarchy is that of :mod:`zoo.inference.gibbs.normal_inverse_wishart`. The likelihood is any one with
+an augmentation (:mod:`zoo.inference.augmentation`): given auxiliary variables row n adds
+:math:`-\tfrac12 w_n f_n^2 + v_n f_n` to the log density, as a Gaussian response :math:`v_n / w_n`
+with variance :math:`1 / w_n` would. A sweep therefore takes three steps:
+
+1. the parameters of the likelihood given f, auxiliary variables integrated out; where a label is
+   rare, coefficients and mean by :mod:`zoo.inference.gibbs.likelihood_moves`, auxiliary variables
+   integrated out as well; and right after it the auxiliary variables given f and parameters;
+2. the sums :math:`S_t = \sum_n w_n x_n x_n'` and :math:`r_t = \sum_n v_n x_n` of every task;
+3. the steps of the hierarchy given these sums, with unit noise: group moves, coefficients,
+   translation, covariance and mean.
+
+Step 3 conditions on (w, v) alone, and not on y or on the parameters. The collapsed moves of loose
+coefficients are left out: which ones are loose would change with w in every sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
+from zoo.inference.compiled import njit
+from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
+from zoo.inference.gibbs.likelihood_populations import population_moves
+from zoo.inference.gibbs.normal_inverse_wishart import (
+    NormalInverseWishartKernel,
+    from_lanes,
+    population_group_moves,
+    to_lanes,
+)
+from zoo.inference.gibbs.population_steps import (
+    LANES,
+    draw_coefficients,
+    draw_population,
+    translate,
+)
+from zoo.inference.gibbs.task_rows import Rows, function_values
+
+__all__ = ["AugmentedPopulationKernel"]
+
+
+@njit(cache=True, nogil=True)
+def _sums_over_rows(rows, task, w, v, S, linear):
+    """Step 2, in the lanes of the tasks; the upper triangle of each S is its lower one."""
+    S[:] = 0.0
+    linear[:] = 0.0
+    D = rows.inputs.shape[1]
+    for n in range(len(w)):
+        block, lane = task[n] // LANES, task[n] % LANES
+        x = rows.inputs[rows.row[n]]
+        for i in range(D):
+            linear[block, i, lane] += v[n] * x[i]
+            weighted = w[n] * x[i]
+            for j in range(i + 1):
+                S[block, i, j, lane] += weighted * x[j]
+    for block in range(S.shape[0]):
+        for i in range(D):
+            for j in range(i):
+                for lane in range(LANES):
+                    S[block, j, i, lane] = S[block, i, j, lane]
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedPopulationKernel(NormalInverseWishartKernel):
+    """Markov kernel of the hierarchy above, for :func:`zoo.inference.run.chains.run_chains`.
+
+    The fields are those of the base class; those of its noise play no part.
+
+    Parameters
+    ----------
+    augmentation : Augmentation
+        Its weights and linear terms stand for the likelihood.
+    likelihood_moves : bool, optional
+        Whether to take the moves of :mod:`zoo.inference.gibbs.likelihood_moves`; by default where the
+        augmentation says that it crawls.
+    """
+
+    loose: int | None = 0
+    augmentation: Augmentation | None = None
+    likelihood_moves: bool | None = None
+
+    def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
+        """A dispersed starting state."""
+        assert self.augmentation is not None
+        state = super().initialise(rng, threads)
+        order, N = np.argsort(self.task, kind="stable"), len(self.y)
+        sizes = np.bincount(self.task, minlength=self.n_tasks)
+        state["inverse_noise"][:] = 1.0
+        state |= {
+            "rows": Rows.of(self.inputs @ self._basis[0], self.row, order, sizes, None),
+            "task": np.ascontiguousarray(self.task[order]),
+            "y": np.ascontiguousarray(self.y[order]),
+            "weight": np.ones(N) if self.weight is None else np.ascontiguousarray(self.weight[order]),
+            "parameters": self.augmentation.start(),
+            "f": np.empty(N),
+            "w": np.empty(N),
+            "v": np.empty(N),
+            "moves": None,
+        }
+        if moves_pay(self.augmentation, self.likelihood_moves, state["y"], state["weight"]):
+            seen = (state[name] for name in ("parameters", "rows", "y", "weight", "task"))
+            state["moves"] = LikelihoodMoves(self.augmentation, *seen)
+        return state
+
+    def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
+        """Put posterior variables into the state."""
+        assert self.augmentation is not None
+        super().set_values(state, {**values, "noise": np.ones(())})
+        state["inverse_noise"][:] = 1.0
+        self.augmentation.put(state["parameters"], values)
+
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients, population, and the parameters of the likelihood."""
+        return {**super().snapshot(state), **snapshot_of(state["parameters"])}
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Go on from a snapshot."""
+        super().restore(state, snapshot)
+        restore_parameters(state["parameters"], snapshot)
+
+    def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
+        """One scan."""
+        assert self.augmentation is not None
+        s, tasks, augmentation = state, state["tasks"], self.augmentation
+        padded = from_lanes(s["W"])  # a copy, with tasks without rows at its end
+        by_task = padded[: self.n_tasks]
+        function_values(s["rows"], by_task, 0, self.n_tasks, s["f"])
+        seen = (s["f"], s["y"], s["weight"], s["task"], s["parameters"])
+        if augmentation.update is not None:
+            augmentation.update(rng, *seen, augmentation.laws)
+        if s["moves"] is not None:
+            population = (by_task, s["mu"], s["P"], float(self.pi), s["f"])
+            s["moves"].population(rng, *population)
+            population_moves(rng, s["moves"], *population)
+            s["W"][:] = to_lanes(padded)
+        augmentation.draw(rng, *seen, s["w"], s["v"])
+        _sums_over_rows(s["rows"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
+        now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
+        if self.group_moves:
+            population_group_moves(rng, tasks, *now, float(self.nu), self.n_tasks)
+        draw_coefficients(rng, tasks, s["space"], *now)
+        translate(rng, tasks, s["space"], *now, float(self.pi))
+        draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))
+
+    def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients (p, T), population mean (p,), covariance (p, p), and the learned parameters."""
+        assert self.augmentation is not None
+        draw = super().record(state)
+        draw.pop("noise")
+        return {**draw, **self.augmentation.record(state["parameters"])}
+
+    def monitor(self, state: dict[str, Any]) -> dict[str, float]:
+        """Scalars followed while sampling: sizes of the mean and of the covariance, and the parameters."""
+        assert self.augmentation is not None
+        values = super().monitor(state)
+        values.pop("mean_precision")
+        found = self.augmentation.record(state["parameters"])
+        return {**values, **{f"log_{name}": float(np.mean(np.log(v))) for name, v in found.items()}}

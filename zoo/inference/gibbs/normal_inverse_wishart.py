@@ -1,0 +1,284 @@
+r"""Gibbs sampling of a normal-inverse-Wishart hierarchy of linear regressions (yu2005, model 1).
+
+.. math::
+
+    y_n = x_n' w_{t(n)} + N(0, \sigma_t^2), \quad w_t \sim N(\mu, C), \quad \mu \mid C \sim N(0, C / \pi), \quad
+    C \sim IW(\nu, \Psi), \quad \sigma_t^2 \sim IG(a, b)
+
+With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
+
+0. where tasks hardly know some of their coefficients, :math:`(\mu, C)` with these integrated out
+   (:mod:`zoo.inference.gibbs.collapsed_population`): it leaves them stale, and step 1 draws them anew;
+1. :math:`w_t` with precision :math:`S_t / \sigma_t^2 + P` and linear term :math:`X_t' y_t / \sigma_t^2 + P \mu` (eqs
+   5, 6);
+2. :math:`\sigma_t^2 \sim IG(a + N_t / 2,\; b + \tfrac12 |y_t - X_t w_t|^2)`, with
+   :math:`|y_t - X_t w|^2 = e_t + (w - \hat w_t)' S_t (w - \hat w_t)` around least squares, which does not cancel; one
+   variance for all tasks sums both over tasks;
+3. the translation :math:`(w_t + d, \mu + d)`, which leaves :math:`w_t \mid \mu` alone: ``d`` is Gaussian with precision
+   :math:`\sum_t S_t / \sigma_t^2 + \pi P` and linear term
+   :math:`\sum_t (X_t' y_t - S_t w_t) / \sigma_t^2 - \pi P \mu`;
+4. optionally the shears and scales of :mod:`zoo.inference.gibbs.group_moves` on :math:`(w_t, \mu, C)`: the law of
+   :math:`(w_t, \mu)` given C is invariant under :math:`(F w_t, F \mu, F C F')`, so :math:`\mu` is one more row that
+   has no data;
+5. :math:`C \sim IW(\nu + T, \Psi + \sum_t (w_t - \bar w)(w_t - \bar w)' + \tfrac{\pi T}{\pi + T} \bar w \bar w')` and
+   :math:`\mu \sim N(\tfrac{T}{\pi + T} \bar w, C / (\pi + T))`.
+
+The features that the engine sees are whitened, so that :math:`\Psi = I`: with :math:`\Psi = G G'` the caller gives
+:math:`X G` and ``half`` G, and gets coefficients, mean and covariance multiplied by G. A singular :math:`\Psi`, as of a
+Gaussian process on a finite set of inputs, has a G with fewer columns than rows. The engine turns the features into
+the eigenbasis of :math:`X'X`, or of its parts where step 0 sets some of them apart; the prior does not change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from zoo.inference.compiled import njit
+from zoo.inference.gibbs.collapsed_population import collapsed_moves
+from zoo.inference.gibbs.collapsed_regression import Reflections
+from zoo.inference.gibbs.group_moves import feature_moves
+from zoo.inference.gibbs.loose_directions import loose_basis, steady_features
+from zoo.inference.gibbs.loose_space import loose_space
+from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
+from zoo.inference.run.chains import copies, put_back
+from zoo.inference.weighted_moments import weighted_sd
+
+__all__ = [
+    "NormalInverseWishartKernel",
+    "from_lanes",
+    "least_squares",
+    "population_group_moves",
+    "to_lanes",
+]
+
+# Reflections tried in a sweep.
+_REFLECTIONS = 1
+
+
+@njit(cache=True, nogil=True)
+def population_group_moves(rng, tasks, W, mu, P, inverse_noise, nu, n_tasks):
+    """Step 4: shears and scales, with the mean as a last task that has no rows."""
+    D = len(mu)
+    S, r, H = np.zeros((n_tasks + 1, D, D)), np.zeros((n_tasks + 1, D)), np.empty((n_tasks + 1, D))
+    for t in range(n_tasks):
+        block, lane = t // LANES, t % LANES
+        scale = inverse_noise[block, lane]
+        for i in range(D):
+            r[t, i] = scale * tasks.linear[block, i, lane]
+            H[t, i] = W[block, i, lane]
+            for j in range(D):
+                S[t, i, j] = scale * tasks.S[block, i, j, lane]
+    H[n_tasks] = mu
+    feature_moves(rng, S, r, H, P, nu)
+    for t in range(n_tasks):
+        for i in range(D):
+            W[t // LANES, i, t % LANES] = H[t, i]
+    mu[:] = H[n_tasks]
+
+
+@njit(cache=True, nogil=True)
+def _leave(W, mu, C, basis, n_tasks):
+    """Coefficients (p, T), mean and covariance in the caller's coordinates."""
+    rows = np.empty((basis.shape[1], n_tasks))
+    for t in range(n_tasks):
+        for i in range(basis.shape[1]):
+            rows[i, t] = W[t // LANES, i, t % LANES]
+    return basis @ rows, basis @ mu, basis @ C @ basis.T
+
+
+def least_squares(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """``X'X``, ``X'y``, the least-squares coefficients of smallest norm, and their squared error."""
+    S, r = X.T @ X, X.T @ y
+    centre = np.linalg.lstsq(X, y, rcond=None)[0]
+    return S, r, centre, float(np.sum((y - X @ centre) ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalInverseWishartKernel:
+    """Markov kernel of the hierarchy above, for :func:`zoo.inference.run.chains.run_chains`.
+
+    Parameters
+    ----------
+    inputs, row : (n, D), (N,)
+        Distinct inputs, whitened, and which of them each row has.
+    y, task : (N,), (N,)
+        Rows in any order.
+    n_tasks : int
+    pi, nu : float
+        Weight of the prior of the mean; degrees of freedom (textbook) of the covariance.
+    half : (p, D), optional
+        ``G`` with ``G G'`` the scale matrix; default the identity.
+    names : (str, str, str)
+        What the draws of coefficients, mean and covariance are called.
+    noise_shape, noise_rate : float
+        Of the inverse-gamma prior of the noise variance.
+    noise_by_task : bool
+        One noise variance a task, or one for all.
+    group_moves : bool
+        Whether to take step 4.
+    loose : int, optional
+        Coefficients that step 0 integrates out; default: those that :mod:`zoo.inference.gibbs.loose_directions` finds.
+    weight : (N,), optional
+        Weights of the rows, above 0: the log density of a row counts so many times. Sums over rows are then weighted,
+        and :math:`N_t` is the sum of the weights.
+    """
+
+    inputs: np.ndarray
+    row: np.ndarray
+    y: np.ndarray
+    task: np.ndarray
+    n_tasks: int
+    pi: float
+    nu: float
+    half: np.ndarray | None = None
+    names: tuple[str, str, str] = ("coefficients", "population_mean", "feature_cov")
+    noise_shape: float = 1.0
+    noise_rate: float = 0.1
+    noise_by_task: bool = False
+    group_moves: bool = False
+    weight: np.ndarray | None = None
+    loose: int | None = None
+
+    def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
+        """A dispersed starting state, with the sums over rows that never change."""
+        D, T = self.inputs.shape[1], self.n_tasks
+        blocks = -(-T // LANES)
+        rotation, m = self._basis
+        half = rotation if self.half is None else self.half @ rotation
+        tasks = self._sums(self.inputs @ rotation, blocks)
+        spread = np.exp(rng.normal())
+        state = {
+            "tasks": tasks,
+            "basis": np.ascontiguousarray(half),
+            "loose": loose_space(blocks, m, D) if m else None,
+            "reflections": self._reflections(half, m) if m else None,
+            "space": Space(np.zeros((D, D, LANES)), np.zeros((D, LANES)), np.zeros((D, D))),
+            "W": 0.1 * rng.standard_normal((blocks, D, LANES)),
+            "mu": 0.1 * rng.standard_normal(D),
+            "P": np.eye(D) / spread,
+            "C": np.eye(D) * spread,
+            "inverse_noise": np.full(
+                (blocks, LANES),
+                np.exp(rng.normal()) / max(float(weighted_sd(self.y, self.weight)) ** 2, 1e-300),
+            ),
+        }
+        return state
+
+    @cached_property
+    def _steady(self) -> tuple[np.ndarray, np.ndarray]:
+        """Features that hardly vary within tasks, and their means there."""
+        rows = self.inputs if self.half is None else self.inputs @ np.linalg.pinv(self.half)
+        return steady_features(rows[self.row], self.weight, self.task, self.n_tasks)
+
+    @cached_property
+    def _basis(self) -> tuple[np.ndarray, int]:
+        """The sampler's basis of the whitened features, and how many of its last directions are loose."""
+        if self.loose == 0:
+            return self._rotation(), 0
+        sums = self._sums(self.inputs, -(-self.n_tasks // LANES))
+        S, centre = (from_lanes(part)[: self.n_tasks] for part in (sums.S, sums.centre))
+        axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
+        prior = (self.pi, self.nu, self.noise_rate)
+        return loose_basis(S, centre, sums.sse, sums.size, prior, axes[:, self._steady[0]], self.loose)
+
+    def _reflections(self, half: np.ndarray, m: int) -> Reflections:
+        """What reflections choose from, with ``half`` (p, D) from the sampler's coordinates to the coefficients."""
+        chosen, values = self._steady
+        axes = np.linalg.pinv(half)[-m:, chosen].T
+        return Reflections(np.ascontiguousarray(axes), np.ascontiguousarray(half[chosen, -m:]), values)
+
+    def _rotation(self) -> np.ndarray:
+        """Eigenvectors of ``X'X`` over all rows."""
+        uses = np.bincount(self.row, self.weight, minlength=len(self.inputs)).astype(np.float64)
+        return np.linalg.eigh(self.inputs.T @ (uses[:, None] * self.inputs))[1]
+
+    def _sums(self, inputs: np.ndarray, blocks: int) -> Tasks:
+        D, T = inputs.shape[1], self.n_tasks
+        S, r, centre = (np.zeros((blocks * LANES, *shape)) for shape in ((D, D), (D,), (D,)))
+        sse = np.zeros(T)
+        order = np.argsort(self.task, kind="stable")
+        size = np.bincount(self.task, minlength=T)
+        for t, rows in enumerate(np.split(order, np.cumsum(size)[:-1])):
+            X, y = inputs[self.row[rows]], self.y[rows]
+            if self.weight is not None:
+                root = np.sqrt(self.weight[rows])
+                X, y = root[:, None] * X, root * y
+            S[t], r[t], centre[t], sse[t] = least_squares(X, y)
+        worth = np.bincount(self.task, self.weight, minlength=T).astype(np.float64)
+        return Tasks(to_lanes(S), to_lanes(centre), to_lanes(r), sse, worth)
+
+    def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
+        """Put posterior variables into the state."""
+        back, T = np.linalg.pinv(state["basis"]), self.n_tasks
+        coefficients, mean, cov = (values[name] for name in self.names)
+        W = np.zeros((state["inverse_noise"].size, len(back)))
+        W[:T] = (back @ coefficients).T
+        state["W"][:] = to_lanes(W)
+        state["mu"][:] = back @ mean
+        state["C"][:] = back @ cov @ back.T
+        state["P"][:] = np.linalg.inv(state["C"])
+        inverse = np.zeros(state["inverse_noise"].size)
+        inverse[:T] = np.broadcast_to(values["noise"], T) ** -2.0
+        state["inverse_noise"][:] = inverse.reshape(state["inverse_noise"].shape)
+
+    def with_response(self, y: np.ndarray) -> NormalInverseWishartKernel:
+        """The kernel of the same rows with other responses."""
+        return replace(self, y=y)
+
+    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients, population and noise; the rest follows from the data."""
+        return copies(state, ("W", "mu", "P", "C", "inverse_noise"))
+
+    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
+        """Go on from a snapshot."""
+        put_back(state, snapshot, ("W", "mu", "P", "C", "inverse_noise"))
+
+    def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
+        """One scan."""
+        s = state
+        if self.group_moves:
+            population_group_moves(
+                rng, s["tasks"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
+            )
+        if s["loose"] is not None:
+            collapsed_moves(
+                rng, s["tasks"], s["loose"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
+                float(self.pi), self.n_tasks, s["reflections"], _REFLECTIONS,
+            )  # fmt: skip
+        plain_sweep(
+            rng, s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
+            float(self.pi), float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks,
+        )  # fmt: skip
+
+    def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Coefficients (p, T), population mean (p,), covariance (p, p), and ``noise`` () or (T,)."""
+        noise = state["inverse_noise"].ravel()[: self.n_tasks] ** -0.5
+        parts = _leave(state["W"], state["mu"], state["C"], state["basis"], self.n_tasks)
+        return {
+            **dict(zip(self.names, parts, strict=True)),
+            "noise": noise if self.noise_by_task else noise[0],
+        }
+
+    def monitor(self, state: dict[str, Any]) -> dict[str, float]:
+        """Scalars followed while sampling: sizes of the mean, of the covariance and of the inverse noise."""
+        return {
+            "squared_mean": float(state["mu"] @ state["mu"]),
+            "trace_feature_cov": float(state["C"].trace()),
+            "mean_precision": float(state["inverse_noise"].ravel()[: self.n_tasks].mean()),
+        }
+
+
+def to_lanes(array: np.ndarray) -> np.ndarray:
+    """An array of tasks (blocks * lanes, ...) as (blocks, ..., lanes)."""
+    split = array.reshape(-1, LANES, *array.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(split, 1, -1))
+
+
+def from_lanes(array: np.ndarray) -> np.ndarray:
+    """The inverse of :func:`to_lanes`."""
+    moved = np.moveaxis(array, -1, 1)
+    return moved.reshape(-1, *moved.shape[2:])

@@ -1,0 +1,1 @@
+"""Regressions near a place."""

@@ -1,0 +1,1 @@
+"""Running Markov chains: seeds, threads, progress, checkpoints."""

@@ -1,0 +1,1 @@
+"""Multi-task kernels of Evgeniou, Micchelli & Pontil (2005)."""

@@ -1,0 +1,217 @@
+"""What the forms of the functions of a kernel machine share."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
+
+from zoo.kernels.evaluate import fixed_number
+from zoo.latent.coordinates import Coordinates
+from zoo.latent.function_conditional import (
+    JITTER,
+)
+from zoo.models.kernel_machine.description import KernelMachineDescription
+
+if TYPE_CHECKING:
+    from zoo.models.kernel_machine.rows import KernelRows
+
+__all__ = ["Compiled", "Space", "matrix_root", "weight_graph"]
+
+# Hyper-parameters whose posterior has another name.
+_REPORTED = {"Q": "feature_cov"}
+
+
+def matrix_root(matrix: Any) -> Any:
+    """A graph L with ``L L'`` the covariance matrix; of numbers the symmetric one, which may be singular."""
+    number = fixed_number(matrix)
+    if number is None:
+        size = matrix.shape[0]
+        return pt.linalg.cholesky(matrix + JITTER * pt.trace(matrix) / size * pt.eye(size))
+    d, U = np.linalg.eigh((number + number.T) / 2.0)
+    return pt.constant((U * np.sqrt(np.where(d > JITTER * d[-1], d, 0.0))) @ U.T)
+
+
+def weight_graph(form: Any, amplitude: Any) -> tuple[Any, Any, Any]:
+    """Graphs of d (T,), W (T, r) and R (D, D), or None for the identity, of a linear kernel times amplitude squared."""
+    if form.loadings is None:
+        W = matrix_root(form.task_matrix)
+        d = pt.zeros(W.shape[0])
+    else:
+        d, W = (pt.as_tensor(part) for part in form.loadings)
+    return amplitude**2 * d, amplitude * W, None if form.Q is None else matrix_root(form.Q)
+
+
+class Compiled:
+    """A compiled function that several threads may call; ``fast`` takes seconds to compile and saves milliseconds."""
+
+    def __init__(self, inputs: list[Any], outputs: Any, fast: bool = False):
+        self._lock = threading.Lock()
+        mode = "NUMBA" if fast else Mode("py", "fast_compile")
+        self._function = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
+
+    def __call__(self, *values: Any) -> Any:
+        """Its outputs at these values, as arrays."""
+        with self._lock:
+            found = self._function(*values)
+        many = isinstance(found, list)
+        return [np.array(v) for v in found] if many else np.array(found)
+
+
+class Space:
+    """What the three forms share.
+
+    Parameters
+    ----------
+    factory : MultiTaskKernelMachine
+    data : KernelRows
+        Rows as the factory's ``prepare`` makes them.
+    y : (N,) array
+        Coded responses.
+    fast : bool
+        Compile for thousands of evaluations.
+    """
+
+    values_name = "function_values"
+
+    def __init__(
+        self, factory: KernelMachineDescription, data: KernelRows, y: np.ndarray, fast: bool = False
+    ):
+        self.factory, self.data, self.y, self.fast = factory, data, y, fast
+        self.coordinates = Coordinates(factory.hyperparameters(data))
+
+    def __reduce__(self) -> Any:  # compiled functions stay behind: another process makes its own
+        return type(self), (self.factory, self.data, self.y, self.fast)
+
+    def adopt(self, old: Space) -> None:
+        """Take over the compiled functions of a space of the same kernel, where they do not depend on the rows."""
+        for name in ("_symbolic", "_task_matrix"):
+            if name in vars(old):
+                vars(self)[name] = vars(old)[name]
+
+    def with_response(self, y: np.ndarray) -> Any:
+        """The same rows with other coded responses; what is compiled is shared."""
+        other = copy.copy(self)
+        other.y = y
+        for name in ("unit_sums", "Y"):
+            vars(other).pop(name, None)
+        return other
+
+    def threads(self) -> Any:
+        """A context in which linear algebra of this size is fastest."""
+        return nullcontext()
+
+    @property
+    def size(self) -> float:
+        """Sum of the weights of the rows: how many they are worth."""
+        return float(len(self.y) if self.data.weight is None else self.data.weight.sum())
+
+    def log_marginal(self, conditional: Any, variance: float) -> float:
+        r"""Log density of Gaussian responses.
+
+        By the misfit and the norm of the mean, whose sum is :math:`y' \Sigma^{-1} y`: no difference of large numbers if
+        the noise is small. With weights h the density of the rows is :math:`\prod_n N(y_n; f_n, \sigma^2)^{h_n}`, whose
+        normaliser counts :math:`\sum_n h_n` times.
+        """
+        square = self.misfit(conditional) / variance + conditional.norm()
+        volume = 0.5 * self.size * np.log(2.0 * np.pi * variance) + conditional.half_log_det
+        return float(-0.5 * square - volume)
+
+    def misfit(self, conditional: Any) -> float:
+        """Sum of squared residuals at the mean, by their weights."""
+        squares = (self.y - self.mean_functions(conditional)) ** 2
+        return float(np.sum(squares if self.data.weight is None else self.data.weight * squares))
+
+    # ---------------------------------------------------------------- functions
+
+    def sums(self, omega: np.ndarray, nu: np.ndarray) -> Any:
+        """What rows of weights ``omega`` and linear terms ``nu`` (N,) say."""
+        raise NotImplementedError
+
+    def functions(self, values: np.ndarray) -> np.ndarray:
+        """Function values at the rows."""
+        raise NotImplementedError
+
+    def draws(self, conditional: Any, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Independent draws of the values that are recorded, (size, ...)."""
+        raise NotImplementedError
+
+    @cached_property
+    def unit_sums(self) -> Any:
+        """The rows with noise of variance 1."""
+        h = np.ones(len(self.y)) if self.data.weight is None else self.data.weight
+        return self.sums(h, h * self.y)
+
+    def mean_functions(self, conditional: Any) -> np.ndarray:
+        """The mean at the rows."""
+        return self.functions(conditional.mean)
+
+    def draw(self, conditional: Any, rng: np.random.Generator) -> np.ndarray:
+        """One draw of the values that are recorded."""
+        return np.asarray(self.draws(conditional, rng, 1)[0])
+
+    # ---------------------------------------------------------------- hyper-parameters
+
+    def values_at(self, z: np.ndarray) -> dict[str, Any]:
+        """All parameters by name, learned and fixed."""
+        return {**self.factory.fixed_parameters(), **self.coordinates.unpack(z)}
+
+    def ridges(self) -> np.ndarray | None:
+        """Directions of z that the rows say little of: lam up and the amplitude down, a task's own variance held."""
+        learned = self.coordinates.hypers
+        if not isinstance(self.factory.kernel, str) or not {"lam", "amplitude"} <= set(learned):
+            return None
+        ridge = np.zeros((1, self.coordinates.size))
+        ridge[0, self.coordinates.position("lam")] = 1.0
+        ridge[0, self.coordinates.position("amplitude")] = -0.5
+        return ridge
+
+    def noise_variance(self, z: np.ndarray) -> float:
+        """Of the Gaussian likelihood."""
+        return float(self.values_at(z)["noise"]) ** 2
+
+    def log_prior(self, z: np.ndarray) -> float:
+        """Log prior density of z."""
+        return self.coordinates.log_prior(z)
+
+    @cached_property
+    def _symbolic(self) -> tuple[Any, Any, Any]:
+        """The vector z, the amplitude and the kernel at z."""
+        z = pt.vector("z", dtype="float64", shape=(self.coordinates.size,))
+        values = {**self.factory.fixed_parameters(), **self.coordinates.symbolic(z)}
+        return z, values["amplitude"], self.factory.covariance_function(values, self.data)
+
+    @cached_property
+    def _task_matrix(self) -> Compiled | None:
+        z, amplitude, kernel = self._symbolic
+        matrix = self.factory.task_matrix(kernel, self.data)
+        return None if matrix is None else Compiled([z], amplitude**2 * matrix, self.fast)
+
+    def located(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The vector z and the functions of recorded variables: the inverse of :meth:`record`."""
+        names = self.coordinates.hypers
+        z = self.coordinates.pack({name: values[_REPORTED.get(name, name)] for name in names})
+        return z, np.array(values[self.values_name], dtype=np.float64)
+
+    def recorded(self, draw: Any) -> np.ndarray:
+        """The vector z of one draw of the posterior, a Dataset: what :meth:`parameters` reported."""
+        names = self.coordinates.hypers
+        return self.coordinates.pack({name: draw[_REPORTED.get(name, name)].to_numpy() for name in names})
+
+    def record(self, z: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Posterior variables by name."""
+        return {self.values_name: values, **self.parameters(z)}
+
+    def parameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Those that do not depend on the rows: learned hyper-parameters and the covariance of tasks."""
+        result = {_REPORTED.get(name, name): value for name, value in self.coordinates.unpack(z).items()}
+        if self._task_matrix is not None:
+            result["task_cov"] = self._task_matrix(z)
+        return result

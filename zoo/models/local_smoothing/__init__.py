@@ -1,0 +1,1 @@
+"""Local regressions of Fan & Zhang (2008)."""

@@ -1,0 +1,1 @@
+"""Max-margin models of Li, Zhu & Chen (2014)."""

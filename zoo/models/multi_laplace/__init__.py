@@ -1,0 +1,1 @@
+"""Joint feature selection of Srijith & Shevade (2014)."""

@@ -1,0 +1,1 @@
+"""Normal-inverse-Wishart hierarchies of Yu, Tresp & Schwaighofer (2005)."""

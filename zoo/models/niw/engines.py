@@ -1,0 +1,204 @@
+"""Engines of the normal-inverse-Wishart hierarchy: Gibbs sampling, and EM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from zoo.core.methods import Method, Result, Run
+from zoo.data.multitask import MultiTaskData
+from zoo.inference.em.algorithm import (
+    conditional_covariances,
+    expectation_maximisation,
+)
+from zoo.inference.gibbs.augmented_population import AugmentedPopulationKernel
+from zoo.inference.gibbs.likelihood_moves import moves_pay
+from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
+from zoo.inference.run.chains import run_chains
+from zoo.inference.run.progress import ClimbProgress
+from zoo.models.niw.hierarchy import NIWHierarchy
+
+__all__ = ["NIWEngines"]
+
+# EM stops where twenty steps gain less log-likelihood than this, if no tolerance is given.
+_MIN_GAIN = 1e-3
+# Rows a task for each of its coefficients, below which group moves pay (benchmarks/niw.py).
+_FEW_ROWS = 2
+# Numbers in the covariances of all tasks, above which EM leaves them out.
+_MOST_COVARIANCES = 2e7
+
+
+@dataclass(frozen=True, kw_only=True)
+class NIWEngines(NIWHierarchy):
+    """Methods of a population of tasks."""
+
+    def method_table(self) -> list[Method]:
+        """Inference methods with these fields, best first."""
+        if not self.likelihood.augmented:
+            return super().method_table()
+        gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
+        if not self._conjugate:
+            return [gibbs, *super().method_table()]
+        return [
+            gibbs,
+            Method(
+                "em",
+                "the paper's penalised maximum likelihood, and the coefficients' posterior given it",
+                self._fit_em,
+                law="point",
+                weights=True,
+            ),
+            *super().method_table(),
+        ]
+
+    def check_method(self, method: str) -> None:
+        """Raise where a method cannot do with the priors."""
+        for name in self.likelihood.learned:
+            if method != "em" and not self.law_of(name).proper:
+                raise ValueError(
+                    f'{name} has the prior Flat(), which only method="em" can do with; method {method!r} draws from a '
+                    f"posterior, which needs a proper prior. Give the likelihood {name}=InverseGammaOfSquare(shape, "
+                    "rate)."
+                )
+
+    def _fit_gibbs(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        cores: int | None = None,
+        thin: int = 1,
+        group_moves: bool | None = None,
+    ) -> Result:
+        """``group_moves``: moves of the population beyond the plain sweep; default: those that the data call for."""
+        kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
+        return Result(*run_chains(kernel, cores=cores, thin=thin, **run._asdict()))
+
+    def gibbs_kernel(
+        self, data: MultiTaskData, y: np.ndarray, group_moves: bool | None = None, **options: Any
+    ) -> NormalInverseWishartKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y.
+
+        ``group_moves``: True takes the shears and scales of :mod:`zoo.inference.gibbs.group_moves`, by
+        default taken where tasks have few rows or a label is rare, and False leaves out those, the moves
+        under the likelihood of :mod:`zoo.inference.gibbs.likelihood_moves`, by default taken where a label is
+        rare, and the collapsed moves, by default taken where tasks hardly know some of their coefficients.
+        Where the likelihood is not Gaussian, there are no collapsed moves.
+        """
+        population = self.population(data)
+        off = group_moves is False
+        if off:
+            options = {"loose": 0, **options}
+        if group_moves is None:
+            few = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
+            group_moves = few or self._crawls(data, y)
+        hierarchy: dict[str, Any] = {
+            "inputs": population.inputs,
+            "row": data.row,
+            "y": y,
+            "task": data.task,
+            "n_tasks": data.n_tasks,
+            "pi": self.pi,
+            "nu": self.delta + population.inputs.shape[1] - 1.0,
+            "half": population.half,
+            "names": self.names,
+            "group_moves": group_moves,
+            "weight": data.weight,
+        }
+        if not self._conjugate:
+            options.pop("loose", None)
+            if off:
+                options = {"likelihood_moves": False, **options}
+            return AugmentedPopulationKernel(**hierarchy, augmentation=self.augmentation(data), **options)
+        assert self.noise_prior is not None
+        shape, rate = self.noise_prior
+        noise: dict[str, Any] = {
+            "noise_shape": shape,
+            "noise_rate": rate,
+            "noise_by_task": self.noise_by_task,
+        }
+        return NormalInverseWishartKernel(**hierarchy, **noise, **options)
+
+    def _crawls(self, data: MultiTaskData, y: np.ndarray) -> bool:
+        """Whether augmentation alone hardly moves, for prepared data and coded y."""
+        if self._conjugate:
+            return False
+        weight = np.ones(len(y)) if data.weight is None else data.weight
+        return moves_pay(self.augmentation(data), None, y, weight)
+
+    def _fit_em(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        max_iter: int = 1000,
+        tol: float | None = None,
+        accelerate: bool = True,
+        noise_floor: float = 0.0,
+    ) -> Result:
+        """``tol``: relative change of a step at which to stop; default: as soon as steps gain little.
+
+        ``noise_floor``: smallest noise standard deviation. ``accelerate=False``: the paper's plain iteration.
+        """
+        population = self.population(data)
+        rank = population.inputs.shape[1]
+        tau, weight = self.em_prior(rank)
+        with ClimbProgress(max_iter, run.progress) as bar:
+            found = expectation_maximisation(
+                population.inputs,
+                data.row,
+                data.task,
+                y,
+                data.n_tasks,
+                pi=self.pi,
+                tau=tau,
+                scale=weight * np.eye(rank),
+                noise_prior=self.noise_prior,
+                noise_by_task=self.noise_by_task,
+                weight=data.weight,
+                noise_floor=noise_floor,
+                max_iter=max_iter,
+                tol=1e-8 if tol is None else tol,
+                min_gain=_MIN_GAIN if tol is None else 0.0,
+                accelerate=accelerate,
+                progress=bar.report,
+            )
+        half = population.half
+        parts = (half @ found.coefficients, half @ found.mean, half @ found.cov @ half.T)
+        posterior = {**dict(zip(self.names, parts, strict=True)), "noise": np.asarray(found.noise)}
+        if data.n_tasks * len(half) ** 2 <= _MOST_COVARIANCES:
+            cov = conditional_covariances(
+                population.inputs, data.row, data.task, data.n_tasks, found.cov, found.noise, data.weight
+            )
+            posterior[f"{self.names[0]}_cov"] = half @ cov @ half.T
+        traces = {
+            "penalised_log_likelihood": found.penalised_log_likelihood,
+            "log_likelihood": found.log_likelihood,
+            "accelerated": found.accelerated,
+        }
+        stats = xr.Dataset(
+            {name: (("chain", "iteration"), np.asarray(v)[None]) for name, v in traces.items()}
+        )
+        stats = stats.assign_coords(chain=[0], iteration=np.arange(stats.sizes["iteration"]))
+        stats.attrs.update(
+            converged=int(found.converged),
+            interrupted=int(found.interrupted),
+            maps=int(found.n_maps),
+            residual=float(found.residual),
+        )
+        return Result({name: value[None, None] for name, value in posterior.items()}, stats)
+
+    def em_prior(self, rank: int) -> tuple[float, float]:
+        r"""EM's tau and the multiple of the identity that is its scale, for ``rank`` whitened features.
+
+        The M-step (8) is the mode under the textbook :math:`\nu = \tau - r - 2` and scale :math:`\tau C_0`. With
+        :math:`\nu = \delta + r - 1`, the prior of full Bayes is :math:`\tau = \delta + 2 r + 1` and scale :math:`C_0`.
+        """
+        if self.tau == "prior":
+            return self.delta + 2.0 * rank + 1.0, 1.0
+        return float(self.tau), float(self.tau)
+
+    # ---------------------------------------------------------------- point fits and new tasks

@@ -1,0 +1,192 @@
+"""The normal-inverse-Wishart hierarchy as a model: fields, hooks, new tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from zoo.core.factory import ModelFactory
+from zoo.core.hooks import ModelData
+from zoo.core.joining import of_some_task
+from zoo.core.methods import UnsupportedMethodError
+from zoo.core.prior_density import coefficients_density, covariance_density
+from zoo.data.multitask import MultiTaskData
+from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
+from zoo.inference.gibbs.matrix_normal import CovariancePrior
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.laws import Flat, InverseGammaOfSquare
+from zoo.support.checks import positive
+from zoo.support.warning_types import warn_user
+
+__all__ = ["NIWHierarchy"]
+
+# Mean square of real responses above which they cannot have been standardized.
+_LARGE_RESPONSE = 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NIWHierarchy(ModelFactory):
+    """The prior of a population of tasks; see :class:`zoo.NIWLinear` and
+    :class:`zoo.NIWGaussianProcess`.
+    """
+
+    names: ClassVar[tuple[str, str, str]]
+    """What coefficients, their mean and their covariance are called."""
+    dim: ClassVar[str]
+    """The dim of the coefficients."""
+
+    pi: float = 1.0
+    delta: float = 3.0
+    tau: float | str = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.pi, "pi")
+        positive(self.delta, "delta")
+        if not isinstance(self.tau, str) or self.tau != "prior":
+            if isinstance(self.tau, str):
+                raise ValueError(f'tau is {self.tau!r}. Give a number above 0, or "prior".')
+            positive(self.tau, "tau")
+
+    @property
+    def _conjugate(self) -> bool:
+        """Whether y is Gaussian with a noise that EM and the Gibbs sampler of this hierarchy know."""
+        return type(self.likelihood) is Gaussian and (
+            "noise" in self.likelihood.learned
+            and isinstance(self.law_of("noise"), InverseGammaOfSquare | Flat)
+        )
+
+    @property
+    def noise_prior(self) -> tuple[float, float] | None:
+        """Shape and rate of the inverse-gamma prior of the noise variance; None where it has none."""
+        law = self.law_of("noise")
+        return (law.shape, law.rate) if isinstance(law, InverseGammaOfSquare) else None
+
+    @property
+    def noise_by_task(self) -> bool:
+        """Whether every task has a noise of its own."""
+        return "noise" in self.likelihood.per_task
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; warns of real responses far from the scale that the priors expect."""
+        y = super().validate(data)
+        if self.likelihood.responses == "real" and np.mean(y**2) > _LARGE_RESPONSE:
+            warn_user(
+                f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
+                "the posterior, or the maximum that EM finds, says little of such values. Use data.standardize()."
+            )
+        return y
+
+    # ---------------------------------------------------------------- hooks
+
+    def population(self, data: MultiTaskData) -> Population:
+        """Whitened features of prepared data."""
+        raise NotImplementedError(f"{type(self).__name__} must override `population`.")
+
+    def priors(self, data: ModelData) -> dict[str, Any]:
+        """Population and coefficients, all non-centred."""
+        values, mean, cov = self.names
+        half = pt.as_tensor(self.population(data.source).half)
+        model = pm.modelcontext(None)
+        rank = half.type.shape[1]
+        model.add_coords({"basis": range(rank), "basis_bis": range(rank)})
+        chol = self._factor(rank)
+        white_mean = pm.Normal(f"_{mean}", dims="basis")
+        centre = chol @ white_mean / np.sqrt(self.pi)
+        white = pm.Normal(f"_{values}", dims=("basis", "task"))
+        pm.Deterministic(cov, half @ chol @ chol.T @ half.T, dims=(self.dim, f"{self.dim}_bis"))
+        pm.Deterministic(mean, half @ centre, dims=self.dim)
+        result = {
+            values: pm.Deterministic(values, half @ (centre[:, None] + chol @ white), dims=(self.dim, "task"))
+        }
+        return {**result, **self.add_parameters(data)}
+
+    @property
+    def prior_order(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Covariance, mean, coefficients, noise."""
+        values, mean, cov = self.names
+        return cov, mean, values, "noise"
+
+    def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """Densities of the population in whitened features, and of the coefficients given it."""
+        if not self._has_inverse_wishart:
+            return None
+        back = self.population(data).back
+        coefficients, mean, cov = self.names
+        if name not in self.names:
+            return None
+        white_cov = back @ values[cov] @ back.T
+        if name == cov:
+            return covariance_density(white_cov, CovariancePrior(nu=self.delta + len(back) - 1.0))
+        white_mean = pt.dot(back, values[mean])[:, None]
+        if name == mean:
+            return coefficients_density(white_mean, white_cov / self.pi, np.eye(1))
+        white = pt.dot(back, values[coefficients])
+        return coefficients_density(white, white_cov, np.eye(data.n_tasks), white_mean)
+
+    @property
+    def _has_inverse_wishart(self) -> bool:
+        """Whether the covariance of the population has this prior."""
+        return True
+
+    def _factor(self, rank: int) -> Any:
+        """A lower factor of the whitened covariance."""
+        return InverseWishartCholesky(
+            "_basis_chol", delta=self.delta, scale_chol=np.eye(rank), dims=("basis", "basis_bis")
+        )
+
+    def new_task(
+        self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Coefficients of unseen tasks from each draw of the population; their noise as of some task of the data.
+
+        Under the model the noise of a task without rows has its prior, which knows nothing of the tasks of the data: by
+        default an inverse-gamma law without a mean, and so intervals of no use. So the noises that were found stand for
+        the law of a further one. Where a task has rows, :meth:`Fit.condition` draws its noise given these.
+        """
+        if type(self).priors is not NIWHierarchy.priors:
+            raise UnsupportedMethodError(
+                f"{type(self).__name__} overrides the hook `priors`. Override `new_task` to match it."
+            )
+        values, mean, cov = self.names
+        centre, covariance = posterior[mean].to_numpy(), posterior[cov].to_numpy()
+        chains, draws, p = centre.shape
+        # Innovations whose mean over the draws is exactly zero: the prediction's mean has less noise.
+        z = rng.standard_normal((chains, draws, p, len(names)))
+        if draws > 1:
+            z -= z.mean(axis=(0, 1))
+        result = {values: centre[..., None] + roots(covariance) @ z}
+        for name in self.likelihood.learned:
+            array = posterior[name].to_numpy()
+            result[name] = of_some_task(array, len(names), rng) if array.ndim == 3 else array
+        return result
+
+    # ---------------------------------------------------------------- engines
+
+
+class Population(NamedTuple):
+    """The hierarchy in whitened features: those of the rows (n, r), ``half`` (p, r) that leads out, ``back`` (r, p) in.
+
+    ``w_t = half @ v_t`` with ``v_t ~ N(m, V)`` and ``V ~ IW(delta, I)``.
+    """
+
+    inputs: np.ndarray
+    half: np.ndarray
+    back: np.ndarray
+
+    def enter(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (p,) and covariance (p, p) in whitened features."""
+        return self.back @ mean, self.back @ cov @ self.back.T
+
+
+def roots(covariance: np.ndarray) -> np.ndarray:
+    """Symmetric square roots of covariances (chain, draw, p, p), singular ones too; one where all are the same."""
+    if covariance.strides[:2] == (0, 0):
+        covariance = covariance[:1, :1]
+    d, U = np.linalg.eigh(covariance)
+    return np.asarray((U * np.sqrt(np.maximum(d, 0.0))[..., None, :]) @ np.swapaxes(U, -1, -2))

@@ -1,0 +1,186 @@
+"""Linear tasks from one population (Yu, Tresp & Schwaighofer 2005, model 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from zoo.core.factory import ModelFactory
+from zoo.core.fit import Fit
+from zoo.core.methods import Method
+from zoo.core.wide_data import require_narrow
+from zoo.data.multitask import MultiTaskData
+from zoo.kernels import LearnedKernel
+from zoo.models.niw.base import NIWBase
+from zoo.models.niw.hierarchy import Population
+from zoo.support.checks import covariance, finite_matrix, one_of, positive
+
+__all__ = ["NIWLinear"]
+
+_LKJ = 2.0  # eta of the LKJ prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class NIWLinear(NIWBase):
+    r"""Linear regressions whose coefficients come from one normal population, which is learned.
+
+    .. math::
+
+        y_n = x_n' w_{t(n)} + \epsilon_n, \quad w_t \sim N(\mu, C), \quad \mu \mid C \sim N(0, C / \pi), \quad
+        C \sim IW(\delta, C_0)
+
+    (yu2005 eq 4 and model 1.) ``coefficients`` (dims feature, task) holds :math:`w_t`, ``population_mean`` is
+    :math:`\mu` and ``feature_cov`` :math:`C`. Standardize the data first, and add an intercept where tasks differ in
+    level.
+
+    Parameters
+    ----------
+    likelihood : str or Likelihood
+        Law of y given f, "gaussian" as in the paper, or any other one. The prior of ``noise`` is
+        ``InverseGammaOfSquare(1, 0.1)``: an inverse-gamma law of the variance. With ``Gaussian(per_task=("noise",))``
+        every task has a noise of its own; ``Gaussian(noise=Flat())`` is for the paper's EM, which has no prior of it.
+    pi : float
+        How many tasks the prior of the mean is worth; large values hold the mean at zero, as in the paper's section 6.
+    delta : float
+        Dawid's degrees of freedom of the inverse-Wishart prior, above 0: :math:`\nu = \delta + D - 1`. Full Bayes
+        reads it. At 3 the prior mean of C is ``scale``.
+    tau : float or "prior"
+        The paper's precision of the prior in EM, eq (8), above 0. Only EM reads it: the paper's tau = 1 stands for
+        :math:`\nu = \tau - D - 2` and scale :math:`\tau C_0`, which is no proper prior. "prior": the mode under the
+        prior of full Bayes.
+    scale : float or (D, D) array_like
+        :math:`C_0`; a number multiplies the identity. The default is the paper's; with D standardized features 1/D
+        expects functions of variance 1, and predicts new tasks better where tasks are few.
+    covariance_prior : {"inverse_wishart", "lkj"}
+        "lkj": half-normal standard deviations and an LKJ(2) correlation matrix, on features whitened by ``scale``.
+
+    Notes
+    -----
+    A sweep of the Gibbs sampler takes O(T D^3), and a draw D^2 numbers: more than 500 features that outnumber the
+    inputs are refused. :class:`NIWGaussianProcess` with ``base_kernel="linear"`` is the same law of the functions with
+    ``scale=1`` (Dawid's delta is the same on every subspace), and takes O(T n^3) for n distinct inputs.
+
+    References
+    ----------
+    Yu, K., Tresp, V. and Schwaighofer, A. (2005). Learning Gaussian processes from multiple tasks. ICML.
+    """
+
+    constraints: ClassVar[dict[str, str]] = {"feature_cov": "positive definite", "noise": "> 0"}
+    extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {
+        "coefficients_cov": ("task", "feature", "feature_bis")
+    }
+    names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
+    dim: ClassVar[str] = "feature"
+
+    scale: Any = 1.0
+    covariance_prior: str = "inverse_wishart"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of(self.covariance_prior, ("inverse_wishart", "lkj"), "covariance_prior")
+        if np.ndim(self.scale) == 0:
+            positive(self.scale, "scale")
+        else:
+            matrix = covariance(self.scale, "scale")
+            object.__setattr__(self, "scale", tuple(tuple(float(v) for v in row) for row in matrix))
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; raises where the scale matrix does not fit the data."""
+        y = super().validate(data)
+        D = data.n_features
+        if isinstance(self.scale, tuple) and len(self.scale) != D:
+            raise ValueError(
+                f"scale is {len(self.scale)} x {len(self.scale)}, but the data have {D} features. "
+                f"Give a {D} x {D} matrix or a number."
+            )
+        return y
+
+    def population(self, data: MultiTaskData) -> Population:
+        """Features times the Cholesky factor of ``scale``."""
+        half = self._half(data.n_features)
+        return Population(inputs=data.inputs @ half, half=half, back=np.linalg.inv(half))
+
+    def _factor(self, rank: int) -> Any:
+        if self.covariance_prior == "inverse_wishart":
+            return super()._factor(rank)
+        deviation = pm.HalfNormal("_basis_deviation", 1.0, dims="basis")
+        return deviation[:, None] * _lkj_factor("_basis_partial", rank)
+
+    def method_table(self) -> list[Method]:
+        """Inference methods with these fields, best first."""
+        if self.covariance_prior == "inverse_wishart":
+            return super().method_table()
+        return ModelFactory.method_table(self)
+
+    def choose_method(self, method: str | None, data: MultiTaskData) -> str:
+        """The method that a fit takes; raises where the data are too wide for it."""
+        name = super().choose_method(method, data)
+        require_narrow(
+            data,
+            "the covariance of all features (feature_cov)",
+            'Use NIWGaussianProcess(base_kernel="linear"), the same model of these functions with scale=1, held in the '
+            "span of the inputs.",
+        )
+        return name
+
+    @property
+    def _has_inverse_wishart(self) -> bool:
+        return self.covariance_prior == "inverse_wishart"
+
+    def learned_kernel(self, fit: Fit, combine: bool = True) -> LearnedKernel:
+        """``x' C x'`` with the posterior mean of C; combined, EM's C is shrunk towards the prior's scale (eq 19)."""
+        draws = fit.posterior
+        cov = self._combined(fit, combine).mean(axis=(0, 1))
+        D = len(cov)
+        return LearnedKernel(
+            pm.gp.cov.Linear(D, c=np.zeros(D)),
+            inputs=np.eye(D),
+            half=np.linalg.cholesky(cov),
+            mean=draws["population_mean"].mean(("chain", "draw")).to_numpy(),
+        )
+
+    def learned_kernel_draws(self, fit: Fit, X: Any, combine: bool = True) -> xr.DataArray:
+        """``x' C x'`` of each draw."""
+        inputs = finite_matrix(X, "X", None)
+        if inputs.shape[1] != fit.data.n_features:
+            raise ValueError(
+                f"X has {inputs.shape[1]} columns, but the fit has {fit.data.n_features} features. Give all of them."
+            )
+        return self._kernel_draws(inputs @ self._combined(fit, combine) @ inputs.T)
+
+    def _combined(self, fit: Fit, combine: bool) -> np.ndarray:
+        """Draws of C; of an EM fit combined with the scale as in eq (19)."""
+        cov = fit.posterior["feature_cov"].to_numpy()
+        if not combine or fit.method != "em":
+            return cov
+        tau, weight = self.em_prior(cov.shape[-1])
+        half, T = self._half(cov.shape[-1]), fit.population_data.n_tasks
+        return np.asarray((T * cov + weight * half @ half.T) / (tau + T))
+
+    def _half(self, D: int) -> np.ndarray:
+        """Lower factor of the scale matrix."""
+        if isinstance(self.scale, tuple):
+            return np.linalg.cholesky(np.array(self.scale))
+        return np.sqrt(float(self.scale)) * np.eye(D)
+
+
+def _lkj_factor(name: str, size: int) -> Any:
+    r"""Cholesky factor of an LKJ(2) correlation matrix from independent partial correlations.
+
+    Those of the canonical vine are symmetric beta variables on (-1, 1) with parameter :math:`\eta + (p - 2 - j) / 2` in
+    column j = 0, 1, ...; row i of the factor is a unit vector by stick-breaking (Lewandowski, Kurowicka & Joe 2009).
+    PyMC's own variable draws its starting values by a scan, which warns where its C backend finds no BLAS.
+    """
+    if size == 1:
+        return pt.ones((1, 1))
+    rows, columns = np.tril_indices(size, -1)
+    shape = _LKJ + (size - 2 - columns) / 2.0
+    partial = pt.zeros((size, size))[rows, columns].set(2.0 * pm.Beta(name, shape, shape) - 1.0)
+    left = pt.cumprod(pt.sqrt(1.0 - partial**2), axis=1)
+    before = pt.concatenate([pt.ones((size, 1)), left[:, :-1]], axis=1)
+    return (partial + pt.eye(size)) * before

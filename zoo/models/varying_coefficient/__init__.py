@@ -1,0 +1,1 @@
+"""Varying-coefficient Gaussian processes of Bussas et al. (2015)."""

@@ -1,0 +1,315 @@
+"""What a model of varying coefficients is made of: its fields, its components, and its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from zoo.core.factory import ModelFactory
+from zoo.data.multitask import MultiTaskData
+from zoo.kernels import describe, restore
+from zoo.latent.coordinates import (
+    Hyper,
+    parameter_hypers,
+    require_one_value_for_all_tasks,
+)
+from zoo.latent.vecchia_order import ORDERS
+from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.gaussian import Gaussian
+from zoo.models.varying_coefficient.component import AMPLITUDES, KERNELS, VaryingComponent, as_component
+from zoo.models.varying_coefficient.covariance import InstanceKernel, VaryingKernel
+from zoo.models.varying_coefficient.parts import parts_of
+from zoo.models.varying_coefficient.rows import VaryingRows, varying_rows
+from zoo.support.checks import flag, one_of, positive, whole_number
+
+__all__ = ["VaryingDescription"]
+
+_APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe", "vecchia")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaryingDescription(ModelFactory):
+    """Fields of :class:`zoo.VaryingCoefficientGP`, and what they make of the data. That class infers."""
+
+    task_kernel: Any = "matern32"
+    instance_kernel: Any = "linear"
+    instance_lengthscale: Any = "shared"
+    amplitude: str | float = "shared"
+    intercept: bool = True
+    global_coefficients: bool = True
+    standardize: bool = True
+    approximation: str = "none"
+    n_inducing: int = 1000
+    placement: str = "kmeans"
+    inducing_seed: int = 0
+    n_neighbours: int = 30
+    n_neighbours_predict: int = 100
+    ordering: str = "random"
+    ordering_seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_value_for_all_tasks(self)
+        one_of(self.approximation, _APPROXIMATIONS, "approximation")
+        one_of(self.placement, ("kmeans", "random"), "placement")
+        for name in ("standardize", "intercept", "global_coefficients"):
+            flag(getattr(self, name), name)
+        one_of(self.ordering, ORDERS, "ordering")
+        for name in ("n_inducing", "inducing_seed", "n_neighbours", "n_neighbours_predict", "ordering_seed"):
+            object.__setattr__(
+                self, name, whole_number(getattr(self, name), name, 1 if name.startswith("n_") else 0)
+            )
+        self._freeze_scale("amplitude", AMPLITUDES)
+        self._freeze_task_kernel()
+        self._freeze_instance_kernel()
+        if not self.components and not self.global_coefficients:
+            raise ValueError(
+                "task_kernel is empty and global_coefficients is False: no coefficient is left. Give a kernel."
+            )
+        if self.approximation == "vfe" and not self._gaussian:
+            raise ValueError(
+                f'approximation "vfe" is a bound for Gaussian noise, and likelihood is {self.likelihood!r}. Use "fitc".'
+            )
+        if self.approximation == "hsgp":
+            self._require_basis()
+        if self.approximation == "vecchia" and (why := self.vecchia_refusal()):
+            raise ValueError(f'approximation is "vecchia", but {why}')
+
+    def _require_basis(self) -> None:
+        if not self.is_linear or "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+            raise ValueError(
+                'approximation "hsgp" needs coefficients of their own: instance_kernel="linear", and an amplitude '
+                "that is not "
+                '"covariance". Use "fitc".'
+            )
+
+    def _freeze_scale(self, name: str, words: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if isinstance(value, str):
+            one_of(value, words, name)
+            return
+        positive(value, name)
+        object.__setattr__(self, name, float(value))
+
+    def _freeze_task_kernel(self) -> None:
+        given = self.task_kernel
+        if isinstance(given, str):
+            one_of(given, KERNELS, "task_kernel")
+            return
+        several = isinstance(given, list | tuple) and not (
+            given and isinstance(given[0], str) and given[0] not in KERNELS
+        )
+        object.__setattr__(
+            self, "task_kernel", tuple(as_component(g) for g in (given if several else (given,)))
+        )
+
+    def _freeze_instance_kernel(self) -> None:
+        kernel, lengthscale = self.instance_kernel, self.instance_lengthscale
+        if isinstance(kernel, tuple | list):
+            kernel = restore(kernel)
+        if isinstance(kernel, str):
+            one_of(kernel, ("linear", *KERNELS), "instance_kernel")
+        elif isinstance(kernel, pm.gp.cov.BaseCovariance):
+            kernel = describe(kernel, "instance_kernel")
+        else:
+            raise TypeError(
+                f'instance_kernel is a {type(kernel).__name__}. Give "linear", one of {", ".join(KERNELS)}, or a '
+                f"covariance of pm.gp.cov."
+            )
+        object.__setattr__(self, "instance_kernel", kernel)
+        if isinstance(lengthscale, str):
+            one_of(lengthscale, ("shared", "per_feature", "fixed"), "instance_lengthscale")
+        else:
+            positive(lengthscale, "instance_lengthscale")
+            object.__setattr__(self, "instance_lengthscale", float(lengthscale))
+        if kernel == "linear":
+            return
+        for component in self.components:
+            if component.features != "all" or "per_feature" in (component.amplitude, self.amplitude):
+                raise ValueError(
+                    f"instance_kernel is {kernel if isinstance(kernel, str) else kernel[0]!r}, which has no "
+                    f"coefficients a feature. Use "
+                    'features="all" and amplitude="shared", or instance_kernel="linear".'
+                )
+        if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+            raise ValueError('amplitude "covariance" is of coefficients. Use instance_kernel="linear".')
+
+    def to_spec(self) -> dict[str, Any]:
+        """See :meth:`ModelFactory.to_spec`."""
+        spec = super().to_spec()
+        if not isinstance(self.task_kernel, str):
+            spec["fields"]["task_kernel"] = [component.to_spec() for component in self.task_kernel]
+        return spec
+
+    # ---------------------------------------------------------------- what the model is made of
+
+    @property
+    def components(self) -> tuple[VaryingComponent, ...]:
+        """How coefficients vary."""
+        if isinstance(self.task_kernel, str):
+            return (VaryingComponent(kernel=self.task_kernel),)
+        return tuple(self.task_kernel)
+
+    @property
+    def needs_t(self) -> bool:  # type: ignore[override]
+        """Whether the data must have t."""
+        return any(not component.on_tasks for component in self.components)
+
+    @property
+    def _gaussian(self) -> bool:
+        """Whether functions can be integrated out in closed form."""
+        return type(self.likelihood) is Gaussian
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the instance kernel is linear, so that there are coefficients."""
+        return self.instance_kernel == "linear"
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the constant feature is put before the others."""
+        return self.intercept and self.is_linear
+
+    def kernel_of(self, rows: VaryingRows) -> VaryingKernel:
+        """The covariance at data: that of theorem 3."""
+        fitted = rows.fitted
+        instance = None
+        if not self.is_linear:
+            instance = InstanceKernel(self.instance_kernel, self.instance_lengthscale, fitted)
+        parts = parts_of(self.components, fitted, self.amplitude)
+        return VaryingKernel(fitted, parts, instance, self.global_coefficients)
+
+    def fixed_parameters(self) -> dict[str, float]:
+        """Parameters of the likelihood that are numbers, by name."""
+        return dict(self.likelihood.fixed)
+
+    def hyperparameters(self, rows: VaryingRows) -> dict[str, Hyper]:
+        """What is learned, by name: where it starts and its kind."""
+        fitted = rows.fitted
+        assert fitted.scale is not None
+        starts = {"noise": 0.5 * fitted.scale.y_scale, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}
+        return {**self.kernel_of(fitted).hyperparameters(), **parameter_hypers(self, starts)}
+
+    def values_of(self, learned: dict[str, Any], rows: VaryingRows) -> dict[str, Any]:
+        """Learned values and those that are fixed, by name, as numbers or tensors."""
+        return {**self.fixed_parameters(), **learned}
+
+    def offset(self, rows: VaryingRows) -> float:
+        """What is added to every f: the mean of real responses; nothing, where a linear model has no intercept."""
+        scale = rows.fitted.scale
+        assert scale is not None
+        return scale.y_mean if self.has_constant or not self.is_linear else 0.0
+
+    # ---------------------------------------------------------------- data
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; raises where t does not serve."""
+        y = super().validate(data)
+        rows = self.prepare(data)
+        used = {i for part in self.kernel_of(rows).parts for i in part.columns}
+        if data.t is not None and used:
+            constant = [i for i in sorted(used) if np.ptp(data.t[:, i]) == 0.0]
+            if constant:
+                name = (data.t_names or ())[constant[0]]
+                raise ValueError(
+                    f"t has the constant column {name!r}, over which nothing can vary. Leave it out, or name the "
+                    f"columns that vary "
+                    "in zoo.VaryingComponent(columns=...)."
+                )
+        for part in self.kernel_of(rows).parts:
+            part.check()
+            if self.approximation == "hsgp" and not part.has_basis:
+                raise ValueError(
+                    "task_kernel has no basis of sines: that is for words, for stationary covariances of pm.gp.cov "
+                    "whose spectral density PyMC knows, and for kernels of tasks without learned parameters. "
+                    'Use approximation "fitc".'
+                )
+        return y
+
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> VaryingRows:
+        """The rows with standardized features and t, the constant feature first."""
+        # f is on the scale of y, and starts from its mean, where y has mean f.
+        real = self.likelihood.responses == "real" and type(self.likelihood).mean is Likelihood.mean
+        return varying_rows(
+            data, train if known is not None else None, self.standardize, self.has_constant, real
+        )
+
+    # The library's own models that use t say so by `needs_t`.
+    prepare.leaves_t = True  # type: ignore[attr-defined]
+
+    def vecchia_refusal(self) -> str:
+        """Why method "vecchia" does not serve these fields, and which one does; nothing where it serves."""
+        name = type(self.likelihood).__name__
+        if not self._gaussian:
+            other = "'laplace'" if self.likelihood.smooth else "'nuts'"
+            return (
+                f"method 'vecchia' integrates functions out, which needs likelihood='gaussian', not {name}. "
+                f"Use {other}."
+            )
+        for component in self.components:
+            if component.on_tasks:
+                return (
+                    "method 'vecchia' takes the nearest rows in t, and the kernel of a component is over tasks. Use "
+                    "'exact', which holds trees as weights."
+                )
+            if not component.is_word:
+                return (
+                    "method 'vecchia' knows the covariances that have a word, and a component has one of pm.gp.cov. "
+                    "Use 'hsgp' or 'inducing', or a word such as \"matern32\"."
+                )
+        if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+            return (
+                "method 'vecchia' knows no covariance of the coefficients. Use 'exact', or "
+                'amplitude="per_feature".'
+            )
+        if not isinstance(self.instance_kernel, str) or self.instance_lengthscale == "fixed":
+            return (
+                "method 'vecchia' knows the instance kernels that have a word. Use 'exact' or 'inducing', or a word "
+                'such as "matern52".'
+            )
+        return ""
+
+    # ---------------------------------------------------------------- the covariance as arrays
+
+    def coords(self, data: MultiTaskData) -> dict[str, Any]:
+        """Names along the dims."""
+        rows = self.prepare(data)
+        fitted = rows.fitted
+        names = super().coords(rows)
+        kernel = self.kernel_of(fitted)
+        for part in kernel.parts:
+            names.update(part.coords())
+        if self._in_weights(kernel):
+            names["basis"] = np.arange(kernel.n_weights)
+        elif self.approximation == "none":
+            names["point"] = np.arange(len(fitted.points))
+        elif self.approximation == "vecchia":
+            if rows.known is None:  # elsewhere functions are integrated out
+                names["point"] = np.arange(len(fitted.points))
+        else:
+            names["inducing"] = np.arange(min(self.n_inducing, len(fitted.points)))
+        return names
+
+    def _in_weights(self, kernel: VaryingKernel) -> bool:
+        """Whether the functions are held as weights of fixed features."""
+        return self.approximation == "hsgp" or (self.approximation == "none" and kernel.basis_is_exact)
+
+    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
+        """Dims of the variables, without the model: its matrices may be large."""
+        rows = self.prepare(data)
+        result = {name: hyper.dims or () for name, hyper in self.hyperparameters(rows).items()}
+        if self.approximation == "vecchia":
+            return {**result, **dict.fromkeys(self.fixed_parameters(), ())}
+        return {
+            **result,
+            "function_values": ("point",),
+            "basis_weights": ("basis",),
+            "inducing_values": ("inducing",),
+            "coefficients": ("feature", "task"),
+            **dict.fromkeys(self.fixed_parameters(), ()),
+        }

@@ -1,0 +1,57 @@
+"""Whether sines are enough for the lengthscales of a varying-coefficient model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.models.varying_coefficient.description import VaryingDescription
+
+if TYPE_CHECKING:
+    from zoo.models.varying_coefficient.parts import Part
+
+__all__ = ["too_few_sines", "warn_of_coarse_basis"]
+
+# Functions a half width of the data, in lengthscales, that resolve a covariance (Riutort-Mayol et al. 2023).
+_RESOLUTION = {"matern12": 4.5, "matern32": 3.42, "matern52": 2.65, "squared_exponential": 1.75}
+# A lengthscale within this factor of the shortest one that the search allows is at its bound.
+_AT_BOUND = 1.05
+
+
+def too_few_sines(part: Part, values: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """Columns of a component of which a basis does not show all at these hyper-parameters: name, sines, and how many
+    would be enough.
+    """
+    if part.component.on_tasks or not part.component.is_word:
+        return
+    lengthscales = np.broadcast_to(part.lengthscale_numbers(values), len(part.columns))
+    needed = _RESOLUTION[part.component.kernel] * part.basis.half_width / lengthscales
+    for name, size, enough in zip(part.column_names, part.basis.size, needed, strict=True):
+        if size < enough:
+            yield name, size, int(np.ceil(enough))
+
+
+def warn_of_coarse_basis(factory: VaryingDescription, space: Any, values: dict[str, Any]) -> None:
+    """Warn where a lengthscale is no longer than the distance of two zeros of the finest sine: it is at its bound."""
+    if factory.approximation != "hsgp":
+        return
+    other = ', or use method "vecchia"' if "vecchia" in factory.methods else ""
+    for part in space.kernel.parts:
+        if part.component.on_tasks or not part.component.is_word:
+            continue
+        lengthscales = np.broadcast_to(part.lengthscale_numbers(values), len(part.columns))
+        finest = 2.0 * part.basis.half_width / np.array(part.basis.size)
+        for name, size, short in zip(
+            part.column_names, part.basis.size, lengthscales <= _AT_BOUND * finest, strict=True
+        ):
+            if short:
+                warnings.warn(
+                    f"n_basis is {size} for {name!r}, and its lengthscale is the shortest that so many sines show: "
+                    "predictions are smoother than the data, and detail counts as noise. Give more in "
+                    f"zoo.VaryingComponent(n_basis=...){other}.",
+                    UserWarning,
+                    stacklevel=2,
+                )

@@ -1,0 +1,154 @@
+"""The search for hyper-parameters of maximal evidence."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from zoo.inference.run.progress import ClimbProgress
+
+__all__ = ["Search", "bounds_of", "maximal_evidence", "starts_of"]
+
+# Lengthscales, in standard deviations of t, at which the search for the evidence may start.
+_LENGTHSCALES = (0.25, 0.7, 2.0)
+# Free coordinates further from the start than this are at their bound; lengthscales are held nearer.
+_BOUND, _BOUND_OF_LENGTHSCALE = 9.0, 5.0
+
+
+def maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> tuple[np.ndarray, bool]:
+    """Hyper-parameters of maximal evidence; with many basis functions, from where the lower half of them has it."""
+    coordinates = space.coordinates
+    if coordinates.size == 0:
+        return coordinates.start, True
+    low, high = bounds_of(space)
+    starts = [np.clip(z, low, high) for z in starts_of(space)]
+    with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
+        search = Search(space, bar, max_iter, tol)
+        metric = None
+        if getattr(space, "coarse", None) is not None:
+            first = search.run(starts, low, high, coarse=True)
+            # What was learned of the curvature there makes the steps of the second search.
+            metric, starts = np.asarray(first.hess_inv.todense()), [np.asarray(first.x)]
+        found = search.run(starts, low, high, metric=metric)
+    if search.best is None:
+        raise np.linalg.LinAlgError("The evidence is not finite anywhere on the way.")
+    if progress and not found.success:
+        logging.getLogger("zoo").warning(
+            "The search for the evidence stopped after max_iter=%d steps, before its end. Give a larger max_iter."
+            if found.status == 1
+            else "The search for the evidence stopped before its end (max_iter=%d): rounding hides where it climbs. "
+            "Learn the noise, or give a larger one.",
+            max_iter,
+        )
+    return np.clip(search.best, low, high), bool(found.success)
+
+
+class Search:
+    """Climbs of the evidence by L-BFGS."""
+
+    def __init__(self, space: Any, bar: Any, max_iter: int, tol: float):
+        self.space, self.bar, self.max_iter, self.tol = space, bar, max_iter, tol
+        self.best: np.ndarray | None = None
+        self.scale = 1.0 / space.rows.total_weight  # so that the first step is no leap
+        self._count = iter(range(1, max_iter + 1))
+
+    def run(
+        self,
+        starts: list[np.ndarray],
+        low: np.ndarray,
+        high: np.ndarray,
+        coarse: bool = False,
+        metric: np.ndarray | None = None,
+    ) -> Any:
+        """A search from the best start; with ``metric``, an inverse Hessian, in coordinates where it is 1."""
+        self._worst, self._value = (0.0, np.zeros(len(low))), np.inf
+        options = {"coarse": True} if coarse else {}
+
+        def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
+            return self._objective(z, options)
+
+        start = min(starts, key=lambda z: objective(z)[0]) if len(starts) > 1 else starts[0]
+        settings: dict[str, Any] = {"maxiter": self.max_iter, "maxcor": 20, "ftol": self.tol, "gtol": 1e-7}
+        if metric is None:
+            return minimize(
+                objective, start, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
+                callback=self._report, options=settings,
+            )  # fmt: skip
+        # A start this near needs no last digits.
+        settings["ftol"] = 10.0 * self.tol
+        root = np.linalg.cholesky(metric + 1e-12 * np.trace(metric) * np.eye(len(metric)))
+
+        def whitened(u: np.ndarray) -> tuple[float, np.ndarray]:
+            z = start + root @ u
+            value, gradient = objective(np.clip(z, low, high))
+            return value, root.T @ np.where((z >= low) & (z <= high), gradient, 0.0)
+
+        return minimize(
+            whitened,
+            np.zeros(len(start)),
+            jac=True,
+            method="L-BFGS-B",
+            callback=self._report,
+            options=settings,
+        )
+
+    def _objective(self, z: np.ndarray, options: dict[str, bool]) -> tuple[float, np.ndarray]:
+        try:
+            value, gradient = self.space.evidence(z, **options)
+        except np.linalg.LinAlgError:
+            value = np.nan
+        if not np.isfinite(value):
+            # So far out that rounding wins: worse than all before, and downhill is back.
+            return abs(self._worst[0]) * 10.0 + 1.0, self._worst[1]
+        self._worst = (-self.scale * value, -self.scale * gradient)
+        if self._worst[0] < self._value:
+            self._value, self.best = self._worst[0], z.copy()
+        return self._worst
+
+    def _report(self, intermediate_result: Any) -> None:
+        self.bar.report(next(self._count, self.max_iter), intermediate_result.fun / self.scale)
+
+
+def starts_of(space: Any) -> list[np.ndarray]:
+    """Starts that differ in the lengthscales of components."""
+    coordinates = space.coordinates
+    positions = [
+        coordinates.position(name)
+        for name in coordinates.hypers
+        if name.endswith("lengthscale") and not name.startswith("instance_")
+    ]
+    if not positions:
+        return [coordinates.start]
+    result = []
+    for lengthscale in (*space.short_lengthscales, *_LENGTHSCALES):
+        z = coordinates.start.copy()
+        for position in positions:
+            z[position] += np.log(lengthscale / _LENGTHSCALES[1])
+        result.append(z)
+    return result
+
+
+def bounds_of(space: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of the free coordinates.
+
+    A lengthscale is not shorter than the distance between the zeros of the finest sine: shorter ones are all alike to
+    the basis.
+    """
+    coordinates = space.coordinates
+    width = np.full(coordinates.size, _BOUND)
+    for name, hyper in coordinates.hypers.items():
+        if "lengthscale" in name:
+            width[coordinates.position(name)] = _BOUND_OF_LENGTHSCALE
+        elif hyper.kind == "covariance":
+            width[coordinates.position(name)] = 6.0
+    low, high = coordinates.start - width, coordinates.start + width
+    for part in space.kernel.parts if space.factory.approximation == "hsgp" else []:
+        name = part.name("lengthscale")
+        if not part.component.on_tasks and name in coordinates.hypers:
+            finest = 2.0 * part.basis.half_width / np.array(part.basis.size)
+            position = coordinates.position(name)
+            low[position] = np.clip(np.log(finest), low[position], high[position] - 1.0)
+    return low, high

@@ -1,0 +1,1 @@
+"""What every room uses and no model needs to know: checks, digests, files, seeds, memory."""

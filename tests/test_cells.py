@@ -20,6 +20,7 @@ _AUGMENTED = (
     "negative_binomial",
 )
 _GIBBS = {word: ["gibbs", "nuts"] if word in _AUGMENTED else ["nuts"] for word in LIKELIHOODS}
+_SMOOTH = [word for word in LIKELIHOODS if resolve(word).smooth]
 _LATENT = ["laplace", "inducing", "hsgp", "nuts"]
 METHODS = {
     "MaxMargin": _GIBBS,
@@ -27,7 +28,7 @@ METHODS = {
     "NIWLinear": {**_GIBBS, "gaussian": ["gibbs", "em", "nuts"]},
     "NIWGaussianProcess": {**_GIBBS, "gaussian": ["gibbs", "em", "nuts"]},
     "MultiTaskKernelMachine": {
-        **_GIBBS,
+        **{word: [*_GIBBS[word], "laplace"] if word in _SMOOTH else _GIBBS[word] for word in LIKELIHOODS},
         "gaussian": ["exact", "gibbs", "nuts"],
         "logistic": ["laplace", "gibbs", "nuts"],
     },

@@ -8,10 +8,13 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from zoo.latent.function_conditional import AlignedConditional, FunctionConditional, covariance_root
-from zoo.latent.function_mode import logistic_mode
+from zoo.latent.function_mode import LogisticResponses, find_mode
+from zoo.latent.latent_gaussian import Dense, evidence
 from zoo.latent.slice_hyper import slice_step
 from zoo.latent.support_vectors import support_vector_machine, task_coefficients, task_features
 from zoo.latent.task_weights import Loadings, WeightConditional, weight_sums
+from zoo.likelihoods.derivatives import DifferentiatedResponses
+from zoo.likelihoods.resolve import resolve
 
 STEP = 1e-6
 
@@ -192,13 +195,35 @@ def test_logistic_mode_and_evidence_by_another_optimiser(scale):
         return -log_expit(y * f).sum() + 0.5 * w @ w, -L.T @ (y * expit(-y * f)) + w
 
     found = minimize(objective, np.zeros(6), jac=True, method="BFGS", options={"gtol": 1e-10})
-    mode = logistic_mode(_Points(), K, y)
+    mode = find_mode(_Points(), K, LogisticResponses(y), np.zeros(0))
     f = L @ found.x
     assert np.allclose(mode.conditional.mean, f, atol=1e-6)
     assert mode.log_joint == pytest.approx(-found.fun, abs=1e-9)
     weight = expit(f) * expit(-f)
     hessian = np.eye(6) + L.T @ (weight[:, None] * L)
     assert mode.log_evidence == pytest.approx(-found.fun - 0.5 * np.linalg.slogdet(hessian)[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("word", ["logistic", "probit", "poisson", "negative_binomial", "student_t"])
+def test_mode_and_evidence_of_other_responses_as_in_the_engine_of_varying_coefficients(word):
+    """Two engines in other coordinates find the same mode and the same evidence, with weights of rows too."""
+    rng = np.random.default_rng(12)
+    likelihood = resolve(word)
+    A = rng.normal(size=(8, 8))
+    K = 0.5 * (A @ A.T) / 8 + 0.1 * np.eye(8)
+    f = np.linalg.cholesky(K) @ rng.standard_normal(8)
+    y = {
+        "labels": np.sign(f),
+        "counts": rng.poisson(np.exp(f)).astype(float),
+        "real": f + rng.standard_t(3, 8),
+    }[likelihood.responses]
+    weight = rng.uniform(0.5, 2.0, 8)
+    parameters = np.log(np.full(len(likelihood.learned), 1.5))
+    own = DifferentiatedResponses(likelihood, y, weight)
+    found = find_mode(_Points(), K, own, parameters)
+    expected = evidence(Dense(K), own, parameters)
+    assert np.allclose(found.conditional.mean, expected.mode.f, atol=1e-5)
+    assert found.log_evidence == pytest.approx(expected.value, abs=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])

@@ -43,7 +43,7 @@ def test_a_kernel_machine_learns_what_the_likelihood_says(real, noise):
     assert ("noise" in model.named_vars) == (noise != 0.4)
     if noise not in (0.4, "learned"):
         assert type(model["noise"].owner.op).__name__ == "GammaRV"
-    assert list(factory.methods) == ["gibbs", "nuts"]
+    assert list(factory.methods) == ["gibbs", "nuts", "laplace"]
 
 
 def test_a_kernel_machine_with_given_noise_is_what_it_was(real):

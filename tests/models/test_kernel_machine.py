@@ -19,6 +19,7 @@ from zoo.kernels import ICM, FeatureMap, GraphLaplacian, MeanRegularised, TaskKe
 from zoo.latent.coordinates import Hyper
 from zoo.latent.task_weights import WeightConditional
 from zoo.likelihoods import Gaussian, Hinge
+from zoo.likelihoods.resolve import resolve
 from zoo.models.kernel_machine.methods import log_evidence
 from zoo.models.kernel_machine.sides import space_of
 from zoo.models.kernel_machine.spaces import AlignedSpace, FunctionSpace, WeightSpace
@@ -372,7 +373,7 @@ def test_laplace_is_near_long_nuts():
 
 
 def test_laplace_evidence_is_at_its_maximum():
-    from zoo.latent.function_mode import logistic_mode
+    from zoo.models.kernel_machine.methods import mode_at
 
     data = _tasks("hinge", rows=(20, 15, 18, 22))
     machine = Machine(likelihood="logistic")
@@ -383,7 +384,54 @@ def test_laplace_evidence_is_at_its_maximum():
     best = fit.idata["sample_stats"]["log_evidence"].to_numpy().max()
     for v in np.eye(len(z)):
         for step in (0.1, -0.1):
-            assert logistic_mode(space, space.numbers(z + step * v), space.y).log_evidence <= best + 1e-8
+            assert mode_at(space, z + step * v).log_evidence <= best + 1e-8
+
+
+def test_laplace_predictions_count_rows_by_their_weights():
+    """A row of weight 2 is the row twice, in predictions of a fit in closed form as in the fit."""
+    data = _tasks("hinge", rows=(20, 15, 18, 22))
+    twice = np.arange(data.n_rows) % 3 == 0
+    weighted = replace(data, weight=np.where(twice, 2.0, 1.0))
+    doubled = data.take(np.concatenate([np.arange(data.n_rows), np.flatnonzero(twice)]))
+    machine = Machine(likelihood="logistic", lam=0.4, amplitude=1.0)
+    one, two = (machine.fit(d, "laplace", **DRAWS).predict(data)["probability"] for d in (weighted, doubled))
+    np.testing.assert_allclose(one, two, atol=1e-8)
+    plain = machine.fit(data, "laplace", **DRAWS).predict(data)["probability"]
+    assert np.abs(one - plain).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "word", ["student_t", "negative_binomial", "probit", pytest.param("poisson", marks=pytest.mark.scheduled)]
+)
+def test_laplace_of_other_likelihoods_is_near_their_posterior(word):
+    """Coefficients by Laplace's approximation against a long Gibbs sampler, or NUTS, given the same numbers."""
+    rng = np.random.default_rng(3)
+    data = _tasks(rows=(40, 45, 50, 35))
+    f = 0.7 * data.y / data.y.std()
+    kind = resolve(word).responses
+    y = {"real": f + 0.2 * rng.standard_t(3.0, len(f)), "counts": rng.poisson(np.exp(f)).astype(float),
+         "labels": np.where(f + rng.standard_normal(len(f)) > 0.0, 1.0, -1.0)}[kind]  # fmt: skip
+    numbers = {
+        "student_t": zoo.StudentT(noise=0.3, degrees=4.0),
+        "negative_binomial": zoo.NegativeBinomial(dispersion=5.0),
+    }
+    machine = Machine(likelihood=numbers.get(word, word), lam=0.4, amplitude=1.0)
+    data = replace(data, y=y)
+    fit = machine.fit(data, "laplace", draws=4000, chains=1, random_seed=1, progress=False)
+    exact = machine.fit(
+        data,
+        "nuts" if word == "poisson" else "gibbs",
+        draws=2000,
+        tune=500,
+        chains=2,
+        random_seed=2,
+        progress=False,
+    )
+    dims = ("chain", "draw")
+    one, two = (f.posterior["coefficients"] for f in (fit, exact))
+    assert np.abs((one.mean(dims) - two.mean(dims)) / two.std(dims)).max() < 0.3
+    assert np.abs(one.std(dims) / two.std(dims) - 1.0).max() < 0.2
+    assert np.isfinite(fit.predict(data).to_array()).all()
 
 
 # ---------------------------------------------------------------- new tasks and rows

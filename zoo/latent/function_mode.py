@@ -1,10 +1,12 @@
-r"""Posterior mode and Laplace approximation of functions with a Gaussian prior and logistic labels.
+r"""Posterior mode and Laplace approximation of functions with a Gaussian prior and any smooth responses.
 
-Newton's method on :math:`\sum_n \log \sigma(y_n f_n) - \tfrac12 \|f\|^2_K`: each step is the Gaussian conditional with
-:math:`\omega = \pi (1 - \pi)` and :math:`\nu = \omega f + (y + 1) / 2 - \pi` (Rasmussen & Williams 2006, section 3.4).
-At the mode its normaliser gives the evidence,
+Newton's method on :math:`\log p(y \mid f) - \tfrac12 \|f\|^2_K`: each step is the Gaussian conditional with the
+information :math:`\omega` of the responses and :math:`\nu = \omega f + \nabla \log p(y \mid f)` (Rasmussen & Williams
+2006, section 3.4). The information is minus the second derivative, or its expectation where the log density is not
+concave; it is never below 0, so that each step climbs if it is short enough. At the mode the normaliser of the
+conditional gives the evidence,
 
-.. math:: \log Z_{Laplace} = \log Z(\omega, \nu) + \sum_n \log \sigma(y_n f_n) + \omega_n f_n^2 / 2 - \nu_n f_n .
+.. math:: \log Z_{Laplace} = \log Z(\omega, \nu) + \log p(y \mid f) + \sum_n \omega_n f_n^2 / 2 - \nu_n f_n .
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, log_expit
 
+from zoo.inference.responses import Density
 from zoo.latent.slice_hyper import FunctionPrior
 
-__all__ = ["Mode", "logistic_mode"]
+__all__ = ["LogisticResponses", "Mode", "find_mode"]
 
 _MAX_STEPS = 100
 
@@ -29,43 +32,72 @@ class Mode(NamedTuple):
     log_joint: float
 
 
-def logistic_mode(
-    prior: FunctionPrior, numbers: Any, y: np.ndarray, weight: np.ndarray | None = None, tol: float = 1e-10
-) -> Mode:
-    """Mode of the functions given labels ``y`` -1/+1 and the prior's numbers. ``tol``: relative gain to stop at.
+class LogisticResponses:
+    """Labels -1/+1 with the logistic link: :class:`zoo.inference.responses.Responses` without parameters.
 
-    ``weight`` (N,) multiplies the log likelihood of each row, and so the omega and nu of the steps.
+    Parameters
+    ----------
+    y : (n,) array
+        Labels.
+    weight : (n,) array, optional
+        Weights of the rows, above 0, which multiply their log densities.
     """
-    h = np.ones(len(y)) if weight is None else weight
-    f = np.zeros(len(y))
+
+    learned: tuple[str, ...] = ()
+
+    def __init__(self, y: np.ndarray, weight: np.ndarray | None = None):
+        self.y, self._h = y, np.ones(len(y)) if weight is None else weight
+
+    def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
+        """The density and its derivatives in f."""
+        p, h = expit(f), self._h
+        information = h * p * (1.0 - p)
+        slope = h * ((self.y + 1.0) / 2.0 - p)
+        value = float((h * log_expit(self.y * f)).sum())
+        return Density(value, slope, information, information * (1.0 - 2.0 * p), information)
+
+
+def find_mode(
+    prior: FunctionPrior, numbers: Any, responses: Any, parameters: np.ndarray, tol: float = 1e-10
+) -> Mode:
+    """Mode of the functions given responses and the prior's numbers.
+
+    Parameters
+    ----------
+    prior, numbers
+        Functions with a Gaussian prior, and the numbers of their covariance.
+    responses : LogisticResponses or DifferentiatedResponses
+    parameters : (k,) array
+        What the responses have learned, in free coordinates.
+    tol : float
+        Relative gain to stop at.
+    """
+    f = np.zeros(len(responses.y))
     left = right = np.zeros(1)
-    value = float((h * log_expit(y * f)).sum())
+    density = responses.density(f, parameters)
+    value = density.value
     for _ in range(_MAX_STEPS):
-        omega, nu = _working(f, y, h)
-        conditional = prior.condition(numbers, prior.sums(omega, nu))
+        omega = density.information
+        conditional = prior.condition(numbers, prior.sums(omega, omega * f + density.slope))
         new = prior.mean_functions(conditional)
         new_left, new_right = conditional.natural()
         size, gain = 1.0, -np.inf
-        while size > 1e-8:  # log-concave: a smaller step always helps
+        while size > 1e-8:  # the information is at least 0: a smaller step always helps
             # All three are linear in the functions, so they move along together.
             g = f + size * (new - f)
             a, b = left + size * (new_left - left), right + size * (new_right - right)
-            gain = float((h * log_expit(y * g)).sum() - 0.5 * a @ b) - value
+            tried = responses.density(g, parameters)
+            gain = tried.value - 0.5 * float(a @ b) - value
             if gain >= 0.0:
                 break
             size /= 2.0
-        if gain < 0.0:
+        if not gain >= 0.0:
             break
-        f, left, right, value = g, a, b, value + gain
+        f, left, right, value, density = g, a, b, value + gain, tried
         if gain <= tol * (1.0 + abs(value)):
             break
-    omega, nu = _working(f, y, h)
+    omega = density.information
+    nu = omega * f + density.slope
     conditional = prior.condition(numbers, prior.sums(omega, nu))
-    left_out = float(np.sum(h * log_expit(y * f) + 0.5 * omega * f**2 - nu * f))
+    left_out = density.value + float(np.sum(0.5 * omega * f**2 - nu * f))
     return Mode(conditional, conditional.log_evidence + left_out, value)
-
-
-def _working(f: np.ndarray, y: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    p = expit(f)
-    omega = h * p * (1.0 - p)
-    return omega, omega * f + h * ((y + 1.0) / 2.0 - p)

@@ -16,9 +16,8 @@ from zoo.core.joining import joined, more_rows, new_rows
 from zoo.core.methods import Run, UnsupportedMethodError
 from zoo.core.storage import to_datatree
 from zoo.data.multitask import MultiTaskData
-from zoo.latent.function_mode import logistic_mode
 from zoo.models.kernel_machine.description import KernelMachineDescription
-from zoo.models.kernel_machine.methods import Found, exact_draws, has_own_population
+from zoo.models.kernel_machine.methods import Found, exact_draws, has_own_population, mode_at
 from zoo.models.kernel_machine.rows import KernelRows
 from zoo.models.kernel_machine.sides import space_of
 from zoo.models.kernel_machine.spaces import FunctionSpace, WeightSpace
@@ -42,7 +41,7 @@ def state_of(fit: Fit) -> Any:
     space = space_of(factory, prepared, y, aligned=fit.method == "exact")
     z = space.recorded(fit.posterior.isel(chain=0, draw=0))
     if fit.method == "laplace":
-        return _State(space, z, logistic_mode(space, space.numbers(z), y).conditional)
+        return _State(space, z, mode_at(space, z).conditional)
     return _with_law(space, z)
 
 

@@ -20,8 +20,10 @@ from zoo.inference.run.progress import ClimbProgress
 from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 from zoo.latent.function_conditional import covariance_root
-from zoo.latent.function_mode import Mode, logistic_mode
+from zoo.latent.function_mode import LogisticResponses, Mode, find_mode
 from zoo.latent.support_vectors import support_vector_machine, task_coefficients, task_features
+from zoo.likelihoods.derivatives import DifferentiatedResponses
+from zoo.likelihoods.logistic import Logistic
 from zoo.models.kernel_machine.description import KernelMachineDescription
 from zoo.models.kernel_machine.spaces import WeightSpace
 from zoo.support.seeds import integer_seed
@@ -34,6 +36,7 @@ __all__ = [
     "maximal_evidence",
     "maximal_laplace_evidence",
     "mode",
+    "mode_at",
     "new_task",
     "require_numbers",
     "require_same_tasks",
@@ -199,18 +202,30 @@ def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
     return value, gradient
 
 
-def _logistic_mode(space: Any, numbers: Any) -> Mode:
-    return logistic_mode(space, numbers, space.y, space.data.weight)
+def mode_at(space: Any, z: np.ndarray) -> Mode:
+    """The mode of the functions at z, for labels or other smooth responses."""
+    if "_responses" not in vars(space):
+        vars(space)["_responses"] = _responses_of(space)
+    responses = vars(space)["_responses"]
+    own = [space.coordinates.position(name).start for name in responses.learned]
+    return find_mode(space, space.numbers(z), responses, z[own])
+
+
+def _responses_of(space: Any) -> LogisticResponses | DifferentiatedResponses:
+    likelihood, weight = space.factory.likelihood, space.data.weight
+    if type(likelihood) is Logistic:
+        return LogisticResponses(space.y, weight)
+    return DifferentiatedResponses(likelihood, space.y, weight)
 
 
 def maximal_laplace_evidence(space: Any, max_iter: int) -> Found:
-    """Hyper-parameters that maximise the Laplace evidence of labels."""
+    """Hyper-parameters that maximise the Laplace evidence, those of the likelihood among them."""
     coordinates = space.coordinates
     if coordinates.size == 0:
         return Found(coordinates.start, True)
 
     def objective(z: np.ndarray) -> float:
-        return -_logistic_mode(space, space.numbers(z)).log_evidence / space.size
+        return -mode_at(space, z).log_evidence / space.size
 
     start = _best_start(space, lambda z: -objective(z))
     found = minimize(
@@ -236,7 +251,7 @@ def exact_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarra
 
 def laplace_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Independent draws from the Gaussian at the mode."""
-    at_mode = _logistic_mode(space, space.numbers(found.z))
+    at_mode = mode_at(space, found.z)
     return _independent(space, found, at_mode.conditional, run, at_mode.log_evidence)
 
 
@@ -264,7 +279,7 @@ def mode(
     z = space.coordinates.start
     numbers = space.numbers(z)
     if factory.likelihood.word == "logistic":
-        found = _logistic_mode(space, numbers)
+        found = mode_at(space, z)
         values, objective, converged = found.conditional.mean, -found.log_joint, True
     else:
         values, objective, converged = _support_vectors(factory, space, numbers, run, tol, max_iter)

@@ -33,7 +33,7 @@ from zoo.models.kernel_machine.space import matrix_root, weight_graph
 __all__ = ["MultiTaskKernelMachine"]
 
 # Likelihoods of the methods that are derived for few.
-_SERVES = {"map": ("hinge", "epsilon_insensitive", "logistic"), "laplace": ("logistic",)}
+_SERVES = {"map": ("hinge", "epsilon_insensitive", "logistic")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +216,14 @@ class MultiTaskKernelMachine(KernelMachineDescription):
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
         augmented = self._gibbs("draws from the exact posterior by augmentation", self._fit_gibbs)
+        laplace = Method(
+            "laplace",
+            "approximation: Gaussian at the mode, hyper-parameters of maximal evidence",
+            self._fit_laplace,
+            given_estimates=True,
+            weights=True,
+            independent=True,
+        )
         best = {
             "gaussian": [
                 Method(
@@ -244,14 +252,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
                 ),
             ],
             "logistic": [
-                Method(
-                    "laplace",
-                    "approximation: Gaussian at the mode, hyper-parameters of maximal evidence",
-                    self._fit_laplace,
-                    given_estimates=True,
-                    weights=True,
-                    independent=True,
-                ),
+                laplace,
                 Method(
                     "map", "the posterior mode by Newton's method", self._fit_map, law="point", weights=True
                 ),
@@ -263,9 +264,11 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         found = best.get("hinge" if word == "epsilon_insensitive" else word, others)
         if self._learns_kernel:
             found = [m for m in found if m.name != "map"]
+        # Exact draws come first where there is no closed form; the approximation has to be asked for.
+        last = [laplace] if self.likelihood.smooth and word not in best else []
         if self.Q == "learned":
-            found = [m for m in found if m.name == "exact"]
-        return [*found, *super().method_table()]
+            found, last = [m for m in found if m.name == "exact"], []
+        return [*found, *super().method_table(), *last]
 
     @property
     def _word(self) -> str:
@@ -291,6 +294,8 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         if method in _SERVES and self._word not in _SERVES[method]:
             served = " or ".join(map(repr, _SERVES[method]))
             return f"method {method!r} is for likelihood {served}, and this one is {self.likelihood!r}."
+        if method == "laplace" and self._word == "gaussian":
+            return "method 'laplace' approximates what 'exact' has in closed form for likelihood 'gaussian'."
         return ""
 
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:

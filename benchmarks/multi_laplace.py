@@ -40,7 +40,7 @@ def school() -> None:
     """Mode on School against L-BFGS-B on dense matrices."""
     train, _ = zoo.datasets.load_school(split=1)
     data = train.standardize()
-    factory = zoo.MultiLaplaceGP(kernel="linear", C=10.0)
+    factory = zoo.MultiLaplaceGP(kernel="linear", penalty=10.0)
     factory.fit(data, "map", max_iter=2, progress=False)
     started = time.perf_counter()
     fit = factory.fit(data, "map", progress=False)
@@ -60,7 +60,7 @@ def reference(factory: zoo.MultiLaplaceGP, data: zoo.MultiTaskData, best: float,
     rows: Any = factory.prepare(data)
     X, T, D = rows.X, rows.n_tasks, rows.n_features
     parts = [(X[own], rows.y[own]) for own in rows.rows_by_task()]
-    C, B = float(factory.C), float(factory.B)
+    C, B = float(factory.penalty), float(factory.noise_rate)
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
         kappa, noise = theta[: T * D].reshape(T, D), theta[T * D :]
@@ -122,7 +122,7 @@ def computers() -> None:
         factory.fit(train, "map", max_iter=2, progress=False)
         for C in (3.0, 30.0, 100.0):
             started = time.perf_counter()
-            fit = zoo.MultiLaplaceGP(noise_floor=0.6, mean=mean, C=C).fit(train, "map", progress=False)
+            fit = zoo.MultiLaplaceGP(noise_floor=0.6, mean=mean, penalty=C).fit(train, "map", progress=False)
             seconds = time.perf_counter() - started
             stats = fit.idata["sample_stats"]
             error = (fit.predict(test)["mean"].to_numpy() - test.y).reshape(-1, 4)
@@ -137,7 +137,7 @@ def computers() -> None:
 def linear_mean() -> None:
     """School with a shared linear mean, at two penalties."""
     for C in (30.0, 100.0):
-        factory = zoo.MultiLaplaceGP(kernel="linear", C=C, mean="linear")
+        factory = zoo.MultiLaplaceGP(kernel="linear", penalty=C, mean="linear")
         explained = []
         for split in range(1, 11):
             train, test = zoo.datasets.load_school(split=split)
@@ -183,7 +183,10 @@ def operation() -> None:
 def nuts() -> None:
     """Draws on the computers under both priors."""
     train, test = partition()
-    for fields in ({"prior": "horseshoe", "B": "learned"}, {"C": "learned", "B": "learned"}):
+    for fields in (
+        {"prior": "horseshoe", "noise_rate": "learned"},
+        {"penalty": "learned", "noise_rate": "learned"},
+    ):
         factory = zoo.MultiLaplaceGP(**fields)
         started = time.perf_counter()
         fit = factory.fit(train, "nuts", random_seed=1, cores=2, progress=False, nuts={"target_accept": 0.9})

@@ -47,7 +47,7 @@ def mode(data: zoo.MultiTaskData, seed: int) -> dict[str, np.ndarray]:
 
 def full_bayes(data: zoo.MultiTaskData, seed: int) -> dict[str, np.ndarray]:
     """Features included under the horseshoe."""
-    factory = zoo.MultiLaplaceGP(kernel="linear", prior="horseshoe", B="learned")
+    factory = zoo.MultiLaplaceGP(kernel="linear", prior="horseshoe", noise_rate="learned")
     fit = factory.fit(
         data, "nuts", draws=500, tune=500, chains=2, cores=1, random_seed=seed, progress=False,
         nuts={"target_accept": 0.95},

@@ -113,7 +113,7 @@ def _processes(fit, train, test, draw):
 
 
 def _mode(data, C=0.05, kind=zoo.MultiLaplaceGP):
-    model = kind(kernel="linear", C=C, mean="zero", standardize=False, noise_floor=0.05)
+    model = kind(kernel="linear", penalty=C, mean="zero", standardize=False, noise_floor=0.05)
     return model.fit(data, method="map", progress=False)
 
 
@@ -147,7 +147,7 @@ def test_predictions_of_a_mode_are_the_closed_form(mode, scarce):
 
 def test_units_are_those_of_the_user(split):
     train, test = split
-    model = zoo.MultiLaplaceGP(kernel="linear", C=1.0, noise_floor=0.05)
+    model = zoo.MultiLaplaceGP(kernel="linear", penalty=1.0, noise_floor=0.05)
     fit = model.fit(train.standardize(), method="map", progress=False)
     found = fit.predict(test)
     expected = -norm.logpdf(test.y, found["mean"], found["sd"]).mean()

@@ -313,7 +313,7 @@ def coordinates(name: str, value: np.ndarray, scaled: bool) -> np.ndarray:
         zoo.NIWLinear(pi=2.0, delta=4.0, scale=0.5, likelihood=zoo.Gaussian(per_task=("noise",))),
         zoo.IndependentTasks(),
         zoo.PooledTasks(),
-        zoo.MultiLaplaceGP(C=2.0, B=3.0, noise_floor=0.1),
+        zoo.MultiLaplaceGP(penalty=2.0, noise_rate=3.0, noise_floor=0.1),
     ],
     ids=lambda f: type(f).__name__,
 )

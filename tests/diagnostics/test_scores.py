@@ -172,7 +172,9 @@ class TestNegativeLogPredictiveDensity:
         """Against the conditional normal law, written down."""
         data, _ = zoo.datasets.simulate_joint_selection(3, 4, (1.0, 0.5), n_per_task=12, random_seed=2)
         train, test = data.split(0.5, random_seed=1)
-        model = zoo.MultiLaplaceGP(kernel="linear", C=1.0, mean="zero", standardize=False, noise_floor=0.1)
+        model = zoo.MultiLaplaceGP(
+            kernel="linear", penalty=1.0, mean="zero", standardize=False, noise_floor=0.1
+        )
         fit = model.fit(train, method="map", progress=False)
         kappa, noise = (fit.posterior[name].to_numpy()[0, 0] for name in ("kappa", "noise"))
         densities = []

@@ -125,7 +125,7 @@ class TestMethods:
         assert len(found["grid"]) == (1 if ard == "pooled" else 4)
         for criterion, numbers in found["criteria"].items():
             best = min(found["grid"], key=lambda row: row[criterion])
-            assert numbers["parameters"] == {"noise_floor": best["noise_floor"], "C": best["C"]}
+            assert numbers["parameters"] == {"noise_floor": best["noise_floor"], "penalty": best["penalty"]}
             assert numbers["facts"]["converged"] == 1
             assert numbers["distance"] == pytest.approx(
                 np.linalg.norm(numbers["coefficients"] - _small(1).truth["coefficients"].to_numpy())
@@ -143,7 +143,7 @@ class TestMethods:
         for train, rest in partition.train.folds(2, random_seed=7):
             fit = None
             for point in found:
-                model = replace(DATA.model, C=point["C"], noise_floor=point["noise_floor"])
+                model = replace(DATA.model, penalty=point["penalty"], noise_floor=point["noise_floor"])
                 fit = model.fit(train, method="map", start=fit, progress=False)
                 predicted = fit.predict(rest, random_seed=1)
                 rmse.append(np.sqrt(np.mean((rest.y - predicted["mean"]) ** 2)))
@@ -154,7 +154,7 @@ class TestMethods:
 
     def test_coefficients_of_a_linear_fit(self):
         train, test, _ = _small(1)
-        fit = replace(DATA.model, C=1.0, noise_floor=0.1).fit(train, method="map", progress=False)
+        fit = replace(DATA.model, penalty=1.0, noise_floor=0.1).fit(train, method="map", progress=False)
         W = coefficients(fit)
         predicted = fit.predict(test, random_seed=1)["mean"]
         np.testing.assert_allclose(np.einsum("nd,dn->n", test.X, W[:, test.task]), predicted, atol=1e-8)
@@ -199,7 +199,7 @@ class TestMethods:
             "NLPD",
         }
         [((model, train, _, method, seed), settings)] = asked
-        assert (model.prior, model.mean, model.B, method, seed) == (
+        assert (model.prior, model.mean, model.noise_rate, method, seed) == (
             "horseshoe",
             "linear",
             "learned",

@@ -173,7 +173,9 @@ def test_graph_of_general_covariances(rows):
 def test_shared_is_the_model_written_by_hand(rows):
     X, task, y, _ = rows
     data = zoo.MultiTaskData.from_arrays(X[:40], y[:40], task[:40])
-    factory = zoo.MultiLaplaceGP(ard="shared", C=2.0, B=3.0, standardize=False, noise_floor=0.1)
+    factory = zoo.MultiLaplaceGP(
+        ard="shared", penalty=2.0, noise_rate=3.0, standardize=False, noise_floor=0.1
+    )
     model = factory.build(data)
     with pm.Model(coords=model.coords) as by_hand:
         kappa = pm.Exponential("kappa", 2.0, dims="feature")
@@ -252,12 +254,12 @@ def penalised(theta, data, factory, word):
     kappa, noise = theta
     parameters = Parameters(kappa.T, noise, np.ones(len(noise)))
     value = -direct(word, data.X, data.task, data.y, parameters, factory.constant_variance).sum()
-    return value + factory.B * noise.sum() + factory.C * np.linalg.norm(kappa, axis=1).sum()
+    return value + factory.noise_rate * noise.sum() + factory.penalty * np.linalg.norm(kappa, axis=1).sum()
 
 
 @pytest.mark.parametrize("word", WORDS)
 def test_mode_satisfies_the_conditions(word, ratings):
-    factory = zoo.MultiLaplaceGP(kernel=word, C=3.0, B=2.0)
+    factory = zoo.MultiLaplaceGP(kernel=word, penalty=3.0, noise_rate=2.0)
     data = ratings.standardize()
     fit = factory.fit(data, "map", progress=False)
     stats, point = fit.idata["sample_stats"], fit.posterior.isel(chain=0, draw=0)
@@ -270,7 +272,7 @@ def test_mode_satisfies_the_conditions(word, ratings):
     np.testing.assert_allclose(reached, trace[-1], rtol=1e-9)
     # The conditions again, from derivatives of the function written out.
     step, slope = 1e-5, np.empty((6, 5))
-    smooth = replace(factory, C=0.0)
+    smooth = replace(factory, penalty=0.0)
     theta = np.column_stack([kappa.T, noise])
     for at in np.ndindex(6, 5):
         # Three-point formulas; at zero one-sided, for there is nothing below.
@@ -289,10 +291,10 @@ def test_mode_satisfies_the_conditions(word, ratings):
 def test_zeros_and_independence(ratings):
     """A huge C leaves nothing; without one every task is alone, here against L-BFGS task by task."""
     data = ratings.standardize()
-    none = zoo.MultiLaplaceGP(kernel="linear", C=1e6).fit(data, "map", progress=False)
+    none = zoo.MultiLaplaceGP(kernel="linear", penalty=1e6).fit(data, "map", progress=False)
     assert np.all(none.posterior["kappa"] == 0.0)
     assert not none.relevance()["selected"].any()
-    factory = zoo.MultiLaplaceGP(kernel="linear", C=0.0, B=2.0, noise_floor=0.1)
+    factory = zoo.MultiLaplaceGP(kernel="linear", penalty=0.0, noise_rate=2.0, noise_floor=0.1)
     fit = factory.fit(data, "map", progress=False)
     for t, rows in enumerate(data.rows_by_task()):
         X, y, task = data.X[rows], data.y[rows], np.zeros(len(rows), dtype=int)
@@ -314,7 +316,7 @@ def test_zeros_and_independence(ratings):
 
 
 def test_random_starts_agree_where_the_penalty_is_large(ratings):
-    factory = zoo.MultiLaplaceGP(kernel="linear", C=10.0)
+    factory = zoo.MultiLaplaceGP(kernel="linear", penalty=10.0)
     fit = factory.fit(ratings.standardize(), "map", starts=20, random_seed=1, progress=False)
     objectives = fit.idata["sample_stats"].attrs["objectives_of_starts"]
     assert len(objectives) == 20
@@ -325,33 +327,33 @@ def test_path(ratings):
     data = ratings.standardize()
     factory = zoo.MultiLaplaceGP(kernel="linear")
     path = factory.path(data, size=12)
-    largest = path.attrs["largest_C"]
-    assert path["C"][0] == largest
+    largest = path.attrs["largest_penalty"]
+    assert path["penalty"][0] == largest
     assert path["n_selected"][0] == 0
     assert path["n_selected"][-1] >= 2
     assert float(path["kkt"].max()) < 1e-6
-    below = factory.path(data, C=[0.99 * largest, 1.01 * largest])
+    below = factory.path(data, penalty=[0.99 * largest, 1.01 * largest])
     assert list(below["n_selected"].to_numpy()) == [0, 1]
     first = str(path["feature"][int(np.argmax(path["relevance"].to_numpy()[3]))].to_numpy())
     assert first in "ab"
-    with pytest.raises(ValueError, match="C is"):
-        factory.path(data, C=[-1.0])
+    with pytest.raises(ValueError, match="penalty is"):
+        factory.path(data, penalty=[-1.0])
     with pytest.raises(ValueError, match='no method "map"'):
         zoo.MultiLaplaceGP(prior="horseshoe").path(data)
 
 
 def test_selection_starts_from_the_fit_before(ratings):
     found = zoo.select(
-        zoo.MultiLaplaceGP(kernel="linear"), ratings.standardize(), {"C": [100.0, 3.0, 0.1]}, cv=2, method="map",
+        zoo.MultiLaplaceGP(kernel="linear"), ratings.standardize(), {"penalty": [100.0, 3.0, 0.1]}, cv=2, method="map",
         n_jobs=1, random_seed=1, progress=False,
     )  # fmt: skip
-    assert found.best.C in (3.0, 0.1)
+    assert found.best.penalty in (3.0, 0.1)
 
 
 @pytest.mark.parametrize("mean", ["zero", "linear"])
 def test_shared_mean_is_at_its_minimum(mean, ratings):
     data = ratings.standardize()
-    factory = zoo.MultiLaplaceGP(kernel="linear", C=3.0, mean=mean)
+    factory = zoo.MultiLaplaceGP(kernel="linear", penalty=3.0, mean=mean)
     fit = factory.fit(data, "map", progress=False)
     assert fit.idata["sample_stats"].attrs["converged"] == 1
     if mean == "zero":
@@ -375,7 +377,7 @@ def test_shared_mean_is_at_its_minimum(mean, ratings):
 
 def test_relevance_is_told_on_both_scales(ratings):
     """A feature in other units: its kappa on the user's scale follows, nothing else changes."""
-    factory = zoo.MultiLaplaceGP(C=3.0)
+    factory = zoo.MultiLaplaceGP(penalty=3.0)
     fit = factory.fit(ratings.standardize(), "map", progress=False)
     scaled = replace(ratings, inputs=ratings.inputs * [1.0, 1000.0, 1.0, 1.0] + [0.0, 5.0, 0.0, 0.0])
     other = factory.fit(scaled.standardize(), "map", progress=False)
@@ -392,7 +394,9 @@ def test_relevance_is_told_on_both_scales(ratings):
     zero = table["relevance"] == 0.0
     assert np.array_equal(table["inclusion"], np.where(zero, 0.0, 1.0))
     # kappa of a linear kernel is a variance of slopes: in squared units of y over those of x.
-    linear = zoo.MultiLaplaceGP(kernel="linear", C=3.0).fit(ratings.standardize(), "map", progress=False)
+    linear = zoo.MultiLaplaceGP(kernel="linear", penalty=3.0).fit(
+        ratings.standardize(), "map", progress=False
+    )
     kept = linear.relevance()
     unit = ratings.standardize().transform
     expected = kept["kappa_standardized"] * (unit.y_scale / unit.x_scale[:, None]) ** 2
@@ -406,7 +410,7 @@ def test_relevance_is_told_on_both_scales(ratings):
 def test_predictions_are_the_conditional_law(word, ard, ratings):
     train, test = ratings.take(np.arange(72) % 12 < 9), ratings.take(np.arange(72) % 12 >= 9)
     data = train.standardize()
-    factory = zoo.MultiLaplaceGP(kernel=word, C=1.0, ard=ard, mean="linear")
+    factory = zoo.MultiLaplaceGP(kernel=word, penalty=1.0, ard=ard, mean="linear")
     fit = factory.fit(data, "map", progress=False)
     predicted = fit.predict(test, random_seed=1)
     point = fit.posterior.isel(chain=0, draw=0)
@@ -432,7 +436,7 @@ def test_predictions_are_the_conditional_law(word, ard, ratings):
 
 def test_leave_one_out_densities(ratings):
     data = ratings.standardize()
-    fit = zoo.MultiLaplaceGP(C=3.0).fit(data, "map", progress=False)
+    fit = zoo.MultiLaplaceGP(penalty=3.0).fit(data, "map", progress=False)
     found = fit.compute_log_likelihood()["log_likelihood"]["y"].to_numpy()[0, 0]
     point = fit.posterior.isel(chain=0, draw=0)
     kappa, noise = point["kappa"].to_numpy().T, point["noise"].to_numpy() ** 2
@@ -457,7 +461,7 @@ def test_condition_at_a_mode(ratings):
     data = ratings.take(ratings.task < 5)
     data = replace(data, task_names=data.task_names[:5]).standardize()
     new = replace(ratings.take(ratings.task == 5), task=np.zeros(12, dtype=int), task_names=("newcomer",))
-    factory = zoo.MultiLaplaceGP(kernel="linear", C=3.0, B=2.0, noise_floor=0.1)
+    factory = zoo.MultiLaplaceGP(kernel="linear", penalty=3.0, noise_rate=2.0, noise_floor=0.1)
     fit = factory.fit(data, "map", progress=False)
     grown = fit.condition(new.take(np.arange(7)))
     assert grown.data.task_names[-1] == "newcomer"
@@ -505,8 +509,8 @@ def test_condition_with_other_ties(ard, ratings):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"C": -1.0}, "C is -1.0"),
-        ({"B": "some"}, "B is 'some'"),
+        ({"penalty": -1.0}, "penalty is -1.0"),
+        ({"noise_rate": "some"}, "noise_rate is 'some'"),
         ({"kernel": "periodic"}, "kernel"),
         ({"kernel": "linear", "amplitude": "task"}, "amplitude"),
         ({"ard": "pooled", "prior": "horseshoe"}, "horseshoe"),
@@ -522,11 +526,11 @@ def test_fields_are_checked(fields, message):
 def test_methods_say_what_they_need(ratings):
     data = ratings.standardize()
     with pytest.raises(ValueError, match="no useful mode"):
-        zoo.MultiLaplaceGP(C="learned").fit(data, "map")
-    with pytest.raises(ValueError, match="C is 0"):
-        zoo.MultiLaplaceGP(C=0.0).fit(data, "nuts")
+        zoo.MultiLaplaceGP(penalty="learned").fit(data, "map")
+    with pytest.raises(ValueError, match="penalty is 0"):
+        zoo.MultiLaplaceGP(penalty=0.0).fit(data, "nuts")
     assert list(zoo.MultiLaplaceGP().methods) == ["map", "nuts"]
-    assert list(zoo.MultiLaplaceGP(B="learned").methods) == ["nuts"]
+    assert list(zoo.MultiLaplaceGP(noise_rate="learned").methods) == ["nuts"]
     with pytest.raises(TypeError, match="kernel is a int"):
         zoo.MultiLaplaceGP(kernel=3)
 
@@ -579,7 +583,7 @@ def test_a_covariance_of_the_users_own(ratings):
             return pm.gp.cov.ExpQuad(input_dim, ls=1.0)
 
     data = ratings.standardize()
-    own, word = (kind(C=3.0).fit(data, "map", progress=False) for kind in (Own, zoo.MultiLaplaceGP))
+    own, word = (kind(penalty=3.0).fit(data, "map", progress=False) for kind in (Own, zoo.MultiLaplaceGP))
     np.testing.assert_allclose(own.posterior["kappa"], word.posterior["kappa"], atol=1e-4)
     np.testing.assert_allclose(own.predict(ratings)["mean"], word.predict(ratings)["mean"], rtol=1e-3)
 
@@ -595,7 +599,7 @@ def test_a_mean_of_the_users_own(ratings):
 
     data = ratings.standardize()
     data = replace(data, y=data.y + 100.0 * (data.X[:, 0] - data.X[:, 0].mean()) / data.X[:, 0].std())
-    factory = Steep(B=10.0)
+    factory = Steep(noise_rate=10.0)
     assert list(factory.methods) == ["nuts"]
     with pytest.warns(UserWarning, match="standardize"):
         fit = factory.fit(data, "nuts", draws=5, tune=20, chains=1, random_seed=1, progress=False)
@@ -617,7 +621,7 @@ def test_nuts_against_draws_from_the_prior(word):
     task, X = np.repeat(np.arange(3), 4), rng.standard_normal((12, 2))
     y = 0.8 * X[:, 0] * np.array([1.0, -1.0, 0.5])[task] + 0.4 * rng.standard_normal(12)
     data = zoo.MultiTaskData.from_arrays(X, y, task)
-    factory = zoo.MultiLaplaceGP(kernel=word, C=2.0, B=3.0, standardize=False, noise_floor=0.1)
+    factory = zoo.MultiLaplaceGP(kernel=word, penalty=2.0, noise_rate=3.0, standardize=False, noise_floor=0.1)
     fit = factory.fit(data, "nuts", draws=4000, tune=1000, chains=4, random_seed=1, progress=False)
     size = 200_000
     radius = rng.gamma(3.0, 0.5, (size, 2))  # |kappa_i| ~ Gamma(T, C), in a uniform direction of the orthant
@@ -682,7 +686,7 @@ def test_collapsed_noise_is_told(caplog):
     data = zoo.MultiTaskData.from_arrays(
         rng.standard_normal((12, 5)), rng.standard_normal(12), np.repeat(range(4), 3)
     )
-    factory = zoo.MultiLaplaceGP(kernel="linear", C=0.1, B=10.0)
+    factory = zoo.MultiLaplaceGP(kernel="linear", penalty=0.1, noise_rate=10.0)
     factory.fit(data, "map", progress=False)
     assert not caplog.records
     factory.fit(data, "map")
@@ -693,7 +697,7 @@ def test_report_of_a_mode(ratings, tmp_path, capsys):
     """The file of a fit gives its report: relevances and the descent."""
     from zoo.cli import main
 
-    fit = zoo.MultiLaplaceGP(kernel="linear", C=3.0).fit(ratings.standardize(), "map", progress=False)
+    fit = zoo.MultiLaplaceGP(kernel="linear", penalty=3.0).fit(ratings.standardize(), "map", progress=False)
     fit.save(tmp_path / "mode.nc")
     assert main(["report", str(tmp_path / "mode.nc"), "--out", str(tmp_path / "report")]) == 0
     names = {path.name for path in (tmp_path / "report").iterdir()}
@@ -714,10 +718,10 @@ def test_condition_draws_the_noise_that_the_labels_tell(scale):
     data = zoo.MultiTaskData.from_arrays(
         rng.normal(size=(30, 2)), rng.normal(size=30), np.repeat(["a", "b", "c"], 10)
     )
-    factory = zoo.MultiLaplaceGP(mean="zero", B=0.5, noise_floor=0.05, standardize=False)
+    factory = zoo.MultiLaplaceGP(mean="zero", noise_rate=0.5, noise_floor=0.05, standardize=False)
     shape = (1, 600)
     posterior = {
-        "kappa": np.full((*shape, 2, 3), 1e-12), "feature_scale": np.full((*shape, 2), 1e-12),
+        "kappa": np.full((*shape, 2, 3), 1e-12), "kappa_scale": np.full((*shape, 2), 1e-12),
         "noise": np.full((*shape, 3), 0.1),
     }  # fmt: skip
     rows, stats = factory.prepare(data), {"lp": np.zeros(shape)}

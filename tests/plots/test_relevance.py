@@ -50,11 +50,11 @@ def _path(n_features=4, n_penalties=20):
     values = np.maximum(0.0, 1.0 - C[:, None] / enters) * np.linspace(3.0, 1.0, n_features)
     return xr.Dataset(
         {
-            "relevance": (("C", "feature"), values),
-            "n_selected": ("C", (values > 0.0).sum(axis=1)),
-            "objective": ("C", np.sqrt(C)),
+            "relevance": (("penalty", "feature"), values),
+            "n_selected": ("penalty", (values > 0.0).sum(axis=1)),
+            "objective": ("penalty", np.sqrt(C)),
         },
-        coords={"C": C, "feature": [f"feature {i}" for i in range(n_features)]},
+        coords={"penalty": C, "feature": [f"feature {i}" for i in range(n_features)]},
     )
 
 
@@ -152,7 +152,7 @@ class TestRelevanceBars:
             (_table(), {"names": []}, "names is empty"),
             (_table().drop_vars("upper"), {}, r"no 'upper'.*fit\.relevance"),
             (_table().rename(feature="x"), {}, "'relevance' has dims .*feature"),
-            (_path(), {}, "path over C.*relevance_path"),
+            (_path(), {}, "path over the penalty.*relevance_path"),
             (SimpleNamespace(), {}, r"SimpleNamespace and has no relevance\(\)"),
         ],
     )
@@ -222,8 +222,8 @@ class TestRelevancePath:
         lines = axes.get_lines()
         assert [line.get_label() for line in lines] == [f"feature {i}" for i in range(4)]
         for line in lines:
-            values = path["relevance"].sel(feature=line.get_label()).sortby("C")
-            assert line.get_xdata() == pytest.approx(values["C"].to_numpy())
+            values = path["relevance"].sel(feature=line.get_label()).sortby("penalty")
+            assert line.get_xdata() == pytest.approx(values["penalty"].to_numpy())
             assert line.get_ydata() == pytest.approx(values.to_numpy())
         assert axes.get_xscale() == "log"
         assert axes.get_xlim() == pytest.approx((100.0, 0.01))  # the penalty falls
@@ -239,12 +239,12 @@ class TestRelevancePath:
         assert len(axes.texts) == 4
 
     def test_numbers_selected_stand_above(self):
-        path = _path().sortby("C")  # ascending is taken too
+        path = _path().sortby("penalty")  # ascending is taken too
         axes = plots.relevance_path(path).axes[0]
         (above,) = axes.child_axes
         ticks, names = above.get_xticks(), _labels(above.get_xticklabels())
-        assert ticks[0] == path["C"][0] and ticks[-1] == path["C"][-1]
-        assert [int(name) for name in names] == path["n_selected"].sel(C=ticks).to_numpy().tolist()
+        assert ticks[0] == path["penalty"][0] and ticks[-1] == path["penalty"][-1]
+        assert [int(name) for name in names] == path["n_selected"].sel(penalty=ticks).to_numpy().tolist()
         assert above.get_xlabel() == "features selected"
 
     @pytest.mark.parametrize("n_features", [10, 30])
@@ -266,7 +266,7 @@ class TestRelevancePath:
         assert [line.get_color() == "0.8" for line in axes.get_lines()] == 15 * [True] + 30 * [False]
 
     def test_one_penalty_and_nothing_selected(self):
-        axes = plots.relevance_path(_path().isel(C=[0])).axes[0]
+        axes = plots.relevance_path(_path().isel(penalty=[0])).axes[0]
         assert axes.get_ylim() == (0.0, 1.0)
         axes.figure.draw_without_rendering()
 
@@ -278,9 +278,9 @@ class TestRelevancePath:
     @pytest.mark.parametrize(
         ("path", "message"),
         [
-            (_table(), "'relevance' has dims .*C and feature"),
+            (_table(), "'relevance' has dims .*penalty and feature"),
             (_path().drop_vars("n_selected"), r"no 'n_selected'.*factory\.path"),
-            (_path().assign_coords(C=np.arange(20.0)), "a C of 0, which a log axis"),
+            (_path().assign_coords(penalty=np.arange(20.0)), "a penalty of 0, which a log axis"),
             (SimpleNamespace(), "of type SimpleNamespace"),
         ],
     )

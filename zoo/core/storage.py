@@ -20,7 +20,7 @@ from zoo.support.untrusted import seal
 
 __all__ = ["ATTRIBUTES", "GROUPS", "OPTIONAL", "SCHEMA_VERSION", "digest_of_tree", "save", "to_datatree"]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _DATA_INTEGER = np.int32
 ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
 OPTIONAL = ("zoo_conditioned", "zoo_task_name", "zoo_own_class")

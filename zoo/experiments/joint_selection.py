@@ -128,7 +128,7 @@ class GaussianProcesses:
             floors, C = floors[:1], C[::2]
         if quick:
             floors, C = floors[-2:], C[-2:]
-        return {"noise_floor": floors, "C": C}
+        return {"noise_floor": floors, "penalty": C}
 
     def run(self, data: DataSet, partition: Partition, cv: int, seed: int, quick: bool) -> dict[str, Any]:
         """See :class:`Learner`."""
@@ -188,7 +188,7 @@ class FullBayes:
     def run(self, data: DataSet, partition: Partition, cv: int, seed: int, quick: bool) -> dict[str, Any]:
         """See :class:`Learner`; there is nothing to choose."""
         train = data.prepared(partition.train)
-        model = replace(data.model, prior="horseshoe", mean="linear", B="learned")
+        model = replace(data.model, prior="horseshoe", mean="linear", noise_rate="learned")
         draws, tune = (10, 10) if quick else (self.draws, self.tune)
         settings = {
             "draws": draws,
@@ -326,7 +326,7 @@ def path_of(
     rows: list[Mapping[str, float]] = []
     fit: Fit | None = None
     for value in C:
-        model = replace(data.model, C=value, noise_floor=noise_floor)
+        model = replace(data.model, penalty=value, noise_floor=noise_floor)
         fit = model.fit(partition.train, method="map", start=fit, progress=False, random_seed=1)
         mean = fit.predict(partition.test, random_seed=1)["mean"].to_numpy()
         rows.append(

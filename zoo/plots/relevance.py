@@ -144,7 +144,7 @@ def relevance_map(
 def relevance_path(
     path: xr.Dataset, ax: Axes | None = None, figsize: tuple[float, float] | None = None
 ) -> Figure:
-    """Relevance of each feature against the penalty C, which falls from left to right.
+    """Relevance of each feature against the penalty, which falls from left to right.
 
     The numbers along the top say how many features are selected. Lines are named at their right end; of more than
     30 features, the 30 that are most relevant somewhere on the path are, and the others are grey.
@@ -170,11 +170,13 @@ def relevance_path(
         raise ValueError(
             f"path is of type {type(path).__name__}. Hand over what factory.path(data) returned."
         )
-    _require(path, {"relevance": ("C", "feature"), "n_selected": ("C",)}, "path", "factory.path(data)")
-    path = path.sortby("C")
-    C, values = path["C"].to_numpy(), path["relevance"].transpose("C", "feature").to_numpy()
+    _require(
+        path, {"relevance": ("penalty", "feature"), "n_selected": ("penalty",)}, "path", "factory.path(data)"
+    )
+    path = path.sortby("penalty")
+    C, values = path["penalty"].to_numpy(), path["relevance"].transpose("penalty", "feature").to_numpy()
     if not C[0] > 0.0:
-        raise ValueError(f"path has a C of {C[0]:g}, which a log axis cannot show. Leave it out.")
+        raise ValueError(f"path has a penalty of {C[0]:g}, which a log axis cannot show. Leave it out.")
     names = [str(name) for name in path["feature"].to_numpy()]
     named = np.sort(np.argsort(-values.max(axis=0), kind="stable")[:_NAMED_LINES])
     axes = panel(ax, figsize or (7.0, max(3.8, 1.2 + 0.15 * len(named))))
@@ -213,7 +215,7 @@ def relevance_path(
     if len(C) > 1:
         axes.set_xlim(C[-1], C[0])
     axes.set_ylim(0.0, top)
-    axes.set(xlabel="C (log scale)", ylabel="relevance")
+    axes.set(xlabel="penalty C (log scale)", ylabel="relevance")
     above = axes.secondary_xaxis("top")
     shown = _some_places(np.log(C))
     above.set_xticks(C[shown], [str(int(n)) for n in path["n_selected"].to_numpy()[shown]], fontsize=8.5)
@@ -229,8 +231,8 @@ def relevance_path(
 def _relevance(fit: Fit | xr.Dataset, variables: dict[str, tuple[str, ...]]) -> xr.Dataset:
     """The Dataset to show, which has these variables."""
     if isinstance(fit, xr.Dataset):
-        if "C" in fit.dims:
-            raise ValueError("fit is a path over C. Show it with relevance_path.")
+        if "penalty" in fit.dims:
+            raise ValueError("fit is a path over the penalty. Show it with relevance_path.")
         table = fit
     else:
         method = getattr(fit, "relevance", None)

@@ -28,8 +28,8 @@ class MultiLaplaceDescription(ModelFactory):
     """Fields of :class:`zoo.MultiLaplaceGP`, and what they make of the data. That class infers."""
 
     kernel: Any = "squared_exponential"
-    C: float | str = 1.0
-    B: float | str = 1.0
+    penalty: float | str = 1.0
+    noise_rate: float | str = 1.0
     ard: str = "group"
     prior: str = "multi_laplace"
     mean: str = "constant"
@@ -45,7 +45,7 @@ class MultiLaplaceDescription(ModelFactory):
         one_of(self.amplitude, ("one", "task"), "amplitude")
         flag(self.standardize, "standardize")
         not_negative(self.noise_floor, "noise_floor")
-        for name in ("C", "B"):
+        for name in ("penalty", "noise_rate"):
             value = getattr(self, name)
             if isinstance(value, str) and value != "learned":
                 raise ValueError(f'{name} is {value!r}. Give a number, 0 or more, or "learned".')
@@ -92,13 +92,13 @@ class MultiLaplaceDescription(ModelFactory):
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Densities of the ARD parameters, of their scales given them, and of the noise."""
         if name == "noise":
-            B = values.get("B", self.B)
+            B = values.get("noise_rate", self.noise_rate)
             square = values[name] ** 2 - self.noise_floor**2
             return pt.sum(pt.log(B) - B * square + pt.log(values[name]))
-        if self.prior != "multi_laplace" or self.ard != "group" or name not in ("kappa", "feature_scale"):
+        if self.prior != "multi_laplace" or self.ard != "group" or name not in ("kappa", "kappa_scale"):
             return None
         own, given = multi_laplace_densities(
-            values["kappa"], values.get("feature_scale"), values.get("C", self.C)
+            values["kappa"], values.get("kappa_scale"), values.get("penalty", self.penalty)
         )
         return own if name == "kappa" else given
 
@@ -110,15 +110,13 @@ class MultiLaplaceDescription(ModelFactory):
             local = pm.HalfCauchy("_local_scale", level, dims="feature")
             slab = pm.InverseGamma("_slab", 2.0, 2.0)
             square = local**2
-            scale = pm.Deterministic(
-                "feature_scale", pt.sqrt(slab * square / (slab + square)), dims="feature"
-            )
+            scale = pm.Deterministic("kappa_scale", pt.sqrt(slab * square / (slab + square)), dims="feature")
             normal = pm.HalfNormal("_kappa_normal", dims=("feature", "task"))
             return pm.Deterministic("kappa", scale[:, None] * normal, dims=("feature", "task"))
         if self.ard == "group":
             kappa = multi_laplace_mixture("kappa", C, dims=("feature", "task"))
             root = pt.sqrt(pm.modelcontext(None)["_kappa_scale"])
-            pm.Deterministic("feature_scale", root / C, dims="feature")
+            pm.Deterministic("kappa_scale", root / C, dims="feature")
             return kappa
         dims = ("feature", "task") if self.ard == "independent" else "feature"
         return pm.Exponential("kappa", C, dims=dims)

@@ -35,7 +35,7 @@ __all__ = [
     "statistics",
 ]
 
-# A C that keeps every feature out.
+# A penalty that keeps every feature out.
 _HUGE = 1e12
 # Rate of the exponential prior of amplitudes.
 AMPLITUDE_RATE = 1.0
@@ -83,7 +83,7 @@ class ModeProblem:
         """``fit``: the data are new tasks, and the ARD parameters of others are known."""
         require_features_of_mode(data.n_features, 1 if factory.ard == "pooled" else data.n_tasks)
         kernel = factory.correlation(data.n_features)
-        C = 0.0 if isinstance(factory.C, str) else float(factory.C)
+        C = 0.0 if isinstance(factory.penalty, str) else float(factory.penalty)
         design, penalty, known = (data.X if factory.mean == "linear" else None), None, None
         grouped = factory.ard == "group"
         if fit is not None:
@@ -101,7 +101,7 @@ class ModeProblem:
             kernel,
             data.task_inputs(factory.ard == "pooled", kernel.linear),
             np.asarray(y, dtype=np.float64),
-            B=0.0 if isinstance(factory.B, str) else float(factory.B),
+            B=0.0 if isinstance(factory.noise_rate, str) else float(factory.noise_rate),
             constant=factory.constant_variance,
             shared=factory.ard == "shared" and known is None,
             amplitude_rate=AMPLITUDE_RATE if factory.amplitude == "task" else None,
@@ -171,7 +171,7 @@ class ModeProblem:
         pooled = self.factory.ard == "pooled"
         result = {"kappa": kappa[0] if tied else kappa.T, "noise": np.sqrt(noise[0] if pooled else noise)}
         if self.grouped and self.factory.prior == "multi_laplace":
-            result["feature_scale"] = np.sqrt(np.mean(kappa**2, axis=0))
+            result["kappa_scale"] = np.sqrt(np.mean(kappa**2, axis=0))
         if self.factory.amplitude == "task":
             result["amplitude"] = amplitude[0] if pooled else amplitude
         if self.factory.mean == "linear":
@@ -240,7 +240,7 @@ def function_moments(
 
 
 def largest_penalty(problem: ModeProblem, **options: Any) -> tuple[float, np.ndarray]:
-    """The smallest C at which no feature is in, and the blocks there."""
+    """The smallest penalty at which no feature is in, and the blocks there."""
     theta = problem.minimise(problem.start(), C=_HUGE, **options).minimum.theta
     kappa = -problem.objective.gradient(theta)[1][:, : problem.objective.n_features]
     uphill = np.maximum(kappa, 0.0)
@@ -252,7 +252,7 @@ def path(
     factory: MultiLaplaceDescription,
     data: GPRows,
     y: np.ndarray,
-    C: Sequence[float] | None,
+    penalty: Sequence[float] | None,
     size: int,
     ratio: float,
     max_iter: int,
@@ -263,14 +263,14 @@ def path(
     problem = ModeProblem.of(factory, data, y)
     options = {"max_iter": max_iter, "tol": tol}
     largest, theta = largest_penalty(problem, **options)
-    if C is None:
+    if penalty is None:
         whole_number(size, "size", 2)
         positive(ratio, "ratio")
         values = np.geomspace(largest, largest * ratio, size)
     else:
-        values = np.sort(np.asarray(C, dtype=np.float64))[::-1]
+        values = np.sort(np.asarray(penalty, dtype=np.float64))[::-1]
         if values.ndim != 1 or not len(values) or not np.all(np.isfinite(values) & (values >= 0)):
-            raise ValueError(f"C is {C!r}. Give a sequence of numbers, 0 or more.")
+            raise ValueError(f"penalty is {penalty!r}. Give a sequence of numbers, 0 or more.")
     rows: dict[str, list[Any]] = {"relevance": [], "n_selected": [], "objective": [], "kkt": []}
     for value in values:
         mode = problem.minimise(theta, C=float(value), **options)
@@ -281,11 +281,11 @@ def path(
         rows["n_selected"].append(int(np.sum(norms > 0)))
         rows["objective"].append(mode.objective)
         rows["kkt"].append(float(mode.minimum.kkt[-1]))
-    dims = {"relevance": ("C", "feature")}
+    dims = {"relevance": ("penalty", "feature")}
     return xr.Dataset(
-        {name: (dims.get(name, ("C",)), np.asarray(v)) for name, v in rows.items()},
-        coords={"C": values, "feature": list(data.feature_names)},
-        attrs={"largest_C": largest},
+        {name: (dims.get(name, ("penalty",)), np.asarray(v)) for name, v in rows.items()},
+        coords={"penalty": values, "feature": list(data.feature_names)},
+        attrs={"largest_penalty": largest},
     )
 
 
@@ -312,7 +312,7 @@ def say_if_noise_collapsed(noise: np.ndarray, floor: float) -> None:
     if np.mean(noise <= floor * (1.0 + 1e-9)) > 0.5:
         logging.getLogger("zoo").warning(
             "The noise of most tasks is at noise_floor=%g: the mode fits their rows exactly, and its intervals "
-            "are too narrow. Raise noise_floor (in standard deviations of y; zoo.select can choose it) or C, or "
+            "are too narrow. Raise noise_floor (in standard deviations of y; zoo.select can choose it) or penalty, or "
             'use method="nuts".',
             floor,
         )

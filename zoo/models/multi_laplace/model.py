@@ -58,7 +58,8 @@ class MultiLaplaceGP(MultiLaplaceDescription):
 
     with :math:`K_\kappa(x, x') = \exp(-\tfrac12 \sum_i \kappa_i (x_i - x'_i)^2)` or :math:`\sum_i \kappa_i x_i x'_i`
     (eqs 4, 5), :math:`p(\kappa_i^1 \dots \kappa_i^T) \propto \exp(-C \lVert \kappa_i \rVert_2)` on the positive
-    orthant (eq 7) and :math:`\sigma_t^2 \sim \mathrm{Exponential}(B)` (eq 9). Functions are integrated out. A feature
+    orthant (eq 7) and :math:`\sigma_t^2 \sim \mathrm{Exponential}(B)` (eq 9), where C is
+    the field ``penalty`` and B ``noise_rate``. Functions are integrated out. A feature
     whose :math:`\kappa_i^t` are 0 in all tasks is irrelevant; its ``kappa`` are exactly 0 at the mode if C is large
     enough. Standardize the response first.
 
@@ -66,21 +67,21 @@ class MultiLaplaceGP(MultiLaplaceDescription):
     the response, and ``base_covariance(input_dim)``, which keeps every method.
 
     ``kappa`` (feature, task) are the ARD parameters, ``noise`` (task) the standard deviations :math:`\sigma_t`,
-    ``feature_scale`` (feature) the scale of each feature's kappa over tasks.
+    ``kappa_scale`` (feature) the scale of each feature's kappa over tasks.
 
     Parameters
     ----------
     kernel : {"squared_exponential", "linear", "matern52", "matern32"} or pm.gp.cov.Covariance
         A covariance function with numbers for parameters (lengthscale 1) has ARD parameters by
         :math:`k(\sqrt\kappa x, \sqrt\kappa x')`.
-    C : float or "learned"
+    penalty : float or "learned"
         Rate of the multi-Laplace prior, 0 or more (0: no prior, for the mode alone). "learned": Gamma(2) with mean
-        :math:`D \sqrt T`, by NUTS alone: at the mode there is none, choose C by :func:`zoo.select` or :meth:`path`.
-    B : float or "learned"
+        :math:`D \sqrt T`, by NUTS alone: at the mode there is none, choose it by :func:`zoo.select` or :meth:`path`.
+    noise_rate : float or "learned"
         Rate of the priors of the noise variances. "learned": Gamma(2, 1), by NUTS alone.
     ard : {"group", "shared", "independent", "pooled"}
         Of the paper's table 2: GPMTFS; one kappa for all tasks (GPMTL); independent tasks with exponential priors
-        (ITL); one process for the rows of all tasks (ATL). The last three have the prior Exponential(C).
+        (ITL); one process for the rows of all tasks (ATL). The last three have the prior Exponential(penalty).
     prior : {"multi_laplace", "horseshoe"}
         "horseshoe": :math:`\kappa_i^t = s_i |z_i^t|` with regularised half-Cauchy :math:`s_i` (Piironen and Vehtari
         2017), by NUTS alone. For many tasks the multi-Laplace law has little mass near zero (its norm is
@@ -116,7 +117,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
     constraints: ClassVar[dict[str, str]] = {"noise": "> 0", "kappa": ">= 0"}
     hooks: ClassVar[tuple[str, ...]] = (*ModelFactory.hooks, "mean_function")
     integrates_functions: ClassVar[bool] = True
-    prior_order: ClassVar[tuple[str, ...]] = ("kappa", "feature_scale", "noise")
+    prior_order: ClassVar[tuple[str, ...]] = ("kappa", "kappa_scale", "noise")
 
     # ---------------------------------------------------------------- hooks
 
@@ -145,8 +146,9 @@ class MultiLaplaceGP(MultiLaplaceDescription):
         if self.likelihood != Gaussian() and not own:
             raise UnsupportedMethodError(
                 f"likelihood is {self.likelihood!r}, but {kind.__name__} integrates its functions out, which needs "
-                "Gaussian noise with the prior of the field B. Override the hooks `latent` and `observe`, so that "
-                "functions are variables, or use another model (zoo.MultiTaskKernelMachine, zoo.VaryingCoefficientGP)."
+                "Gaussian noise with the prior of the field noise_rate. Override the hooks `latent` and `observe`, so "
+                "that functions are variables, or use another model (zoo.MultiTaskKernelMachine, "
+                "zoo.VaryingCoefficientGP)."
             )
 
     def prepare(
@@ -169,11 +171,11 @@ class MultiLaplaceGP(MultiLaplaceDescription):
         """ARD parameters, noise, and what the fields ask for beside them."""
         T, D = data.source.n_tasks, data.source.n_features
         task = () if self.ard == "pooled" else ("task",)
-        C, B = self.C, self.B
+        C, B = self.penalty, self.noise_rate
         if C == "learned" and self.prior == "multi_laplace":
-            C = pm.Gamma("C", 2.0, 2.0 / (D * (np.sqrt(T) if self.ard == "group" else 1.0)))
+            C = pm.Gamma("penalty", 2.0, 2.0 / (D * (np.sqrt(T) if self.ard == "group" else 1.0)))
         if B == "learned":
-            B = pm.Gamma("B", 2.0, 1.0)
+            B = pm.Gamma("noise_rate", 2.0, 1.0)
         result = {"kappa": self._ard_prior(C, D, task)}
         # Non-centred: few rows tell little of a task's noise, and all of them move with B.
         variance = pm.Exponential("_noise_variance", 1.0, dims=task) / B
@@ -267,8 +269,8 @@ class MultiLaplaceGP(MultiLaplaceDescription):
             values = posterior[name].transpose("chain", "draw", ..., "task").to_numpy()
             index = chosen if values.ndim == 3 else chosen[:, :, None]
             result[name] = np.take_along_axis(values, index, axis=-1)
-        if "feature_scale" in result and not posterior.attrs.get("point"):
-            scale = result["feature_scale"][..., None]
+        if "kappa_scale" in result and not posterior.attrs.get("point"):
+            scale = result["kappa_scale"][..., None]
             result["kappa"] = scale * np.abs(rng.standard_normal((*scale.shape[:3], len(names))))
         return result
 
@@ -283,7 +285,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if "learned" in (self.C, self.B) or self.prior == "horseshoe":
+        if "learned" in (self.penalty, self.noise_rate) or self.prior == "horseshoe":
             return super().method_table()
         return [
             Method(
@@ -299,7 +301,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
         """The method that a fit takes; raises where the data are too wide for it."""
         if method == "map" and self.method_named("map") is None:
-            field = 'prior="horseshoe"' if self.prior == "horseshoe" else 'C or B "learned"'
+            field = 'prior="horseshoe"' if self.prior == "horseshoe" else 'penalty or noise_rate "learned"'
             raise UnsupportedMethodError(
                 f"{type(self).__name__} with {field} has no useful mode: it is where all of kappa vanishes. "
                 'Use method="nuts", or prior="multi_laplace" with numbers chosen by zoo.select or `path`.'
@@ -308,8 +310,8 @@ class MultiLaplaceGP(MultiLaplaceDescription):
 
     def check_method(self, method: str) -> None:
         """Raise where a method cannot do with the priors."""
-        if method == "nuts" and 0 in (self.C, self.B):
-            name = "C" if self.C == 0 else "B"
+        if method == "nuts" and 0 in (self.penalty, self.noise_rate):
+            name = "penalty" if self.penalty == 0 else "noise_rate"
             raise ValueError(
                 f'{name} is 0, which only method="map" can do without; NUTS draws from a posterior, which needs a '
                 f'proper prior. Give {name} above 0, or "learned".'
@@ -335,7 +337,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
                 start, starts, run.random_seed, max_iter=max_iter, tol=tol, progress=bar.report
             )
         posterior = problem.posterior(found)
-        # A search over C, which shows no progress, would say it for every point.
+        # A search over the penalty, which shows no progress, would say it for every point.
         if run.progress and self.noise_floor < _LOW_FLOOR:
             mode.say_if_noise_collapsed(posterior["noise"], self.noise_floor)
         return Result(posterior, mode.statistics(found, spread))
@@ -343,18 +345,18 @@ class MultiLaplaceGP(MultiLaplaceDescription):
     def path(
         self,
         data: MultiTaskData,
-        C: Sequence[float] | None = None,
+        penalty: Sequence[float] | None = None,
         size: int = 20,
         ratio: float = 1e-3,
         max_iter: int = 500,
         tol: float = 1e-6,
     ) -> xr.Dataset:
-        """Modes along a path of C, each from the one before it: which features enter when.
+        """Modes along a path of penalties, each from the one before it: which features enter when.
 
         Parameters
         ----------
         data : MultiTaskData
-        C : sequence of float, optional
+        penalty : sequence of float, optional
             Default: ``size`` values, evenly spaced in the logarithm, from the smallest one that keeps all features
             out down to ``ratio`` times that.
         size, ratio : int, float
@@ -364,14 +366,14 @@ class MultiLaplaceGP(MultiLaplaceDescription):
         Returns
         -------
         xarray.Dataset
-            Dim ``C``, descending: ``relevance`` (C, feature), ``n_selected``, ``objective``, ``kkt``.
+            Dim ``penalty``, descending: ``relevance`` (penalty, feature), ``n_selected``, ``objective``, ``kkt``.
         """
         if "map" not in self.methods:
             raise ValueError(
-                f'{self!r} has no method "map", which a path is made of. Give C and B as numbers.'
+                f'{self!r} has no method "map", which a path is made of. Give penalty and noise_rate as numbers.'
             )
         y, rows = self.validate(data), self.prepare(data)
-        return mode.path(self, rows, y, C, size, ratio, max_iter, tol)
+        return mode.path(self, rows, y, penalty, size, ratio, max_iter, tol)
 
     # ---------------------------------------------------------------- reading the answer
 

@@ -89,7 +89,11 @@ def _proposed_noise(
     :math:`\propto 1 / v` over a range that holds all of the prior's mass; candidate ``number`` of all has a
     stratum of its own. So the log weight is :math:`\log v - B v` and a constant.
     """
-    B = draws["B"].to_numpy()[..., None] if "B" in draws else np.asarray(float(model.B))
+    B = (
+        draws["noise_rate"].to_numpy()[..., None]
+        if "noise_rate" in draws
+        else np.asarray(float(model.noise_rate))
+    )
     place = (number + rng.random(shape)) / _CANDIDATES
     v = _PROPOSED[0] * (_PROPOSED[1] / _PROPOSED[0]) ** place / B
     return np.sqrt(model.noise_floor**2 + v), np.log(v) - B * v + np.log(B)

@@ -26,6 +26,7 @@ PAGES = (
     "varying-coefficients.md",
     "ops.md",
     "augmented-step.md",
+    "scikit-learn.md",
 )
 # Their models are compiled for minutes.
 COMPILED = {"own-factory.md", "own-likelihood.md", "distributions.md", "ops.md", "augmented-step.md"}
@@ -233,7 +234,7 @@ def test_architecture_names_every_dependency():
 _ROOMS = (
     *("_version", "support", "data", "kernels", "inference", "ops", "distributions", "likelihoods", "latent"),
     *("datasets", "core", "models", "registry", "testing", "diagnostics", "plots", "selection_arguments"),
-    *("selection", "steps", "report", "demo", "experiments", "cli_parts", "cli"),
+    *("selection", "steps", "sklearn", "report", "demo", "experiments", "cli_parts", "cli"),
 )
 _AT = {room: i for i, room in enumerate(_ROOMS)}
 

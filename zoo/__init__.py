@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo import datasets, diagnostics, distributions, kernels, likelihoods, ops, plots, testing
+    from zoo import datasets, diagnostics, distributions, kernels, likelihoods, ops, plots, sklearn, testing
     from zoo.core.factory import ModelFactory
     from zoo.core.fit import Fit
     from zoo.data.multitask import MultiTaskData
@@ -134,14 +134,17 @@ _HOMES = {
     "sample": "zoo.steps.run",
 }
 
+# Rooms that need an optional package, so that `from zoo import *` leaves them alone.
+_OPTIONAL = ("sklearn",)
+
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in __all__:
+    if name in __all__ or name in _OPTIONAL:
         return import_module(f"zoo.{name}")
     raise AttributeError(f"module 'zoo' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_OPTIONAL, "__version__"])

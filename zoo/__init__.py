@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo import datasets, diagnostics, distributions, kernels, likelihoods, ops, plots, sklearn, testing
+    from zoo import datasets, diagnostics, distributions, kernels, likelihoods, ops, plots, testing
+    from zoo import sklearn as sklearn
     from zoo.core.factory import ModelFactory
     from zoo.core.fit import Fit
     from zoo.data.multitask import MultiTaskData

@@ -100,7 +100,7 @@ def test_a_clone_has_an_equal_factory(name):
 
 
 def test_wrong_factories_are_refused(table):
-    with pytest.raises(TypeError, match="factory is 'NIWLinear'. Give a factory"):
+    with pytest.raises(TypeError, match=r"factory is 'NIWLinear'\. Give a factory"):
         MultiTaskRegressor("NIWLinear").fit(table[["a"]], table["y"])
     with pytest.raises(ValueError, match=r"'logistic', which is for labels. Use MultiTaskClassifier"):
         MultiTaskRegressor(LOGISTIC).fit(table[["a"]], table["y"])
@@ -168,7 +168,7 @@ def test_a_new_task_is_predicted_from_the_population(table):
 
 def test_a_model_without_a_population_says_so(table):
     known = table["school"] != "z"
-    kernel = zoo.kernels.TaskGraph.from_edges([("u", "v"), ("v", "w"), ("w", "x"), ("x", "y")])
+    kernel = zoo.kernels.TaskGraph.from_edges([("u", "v"), ("v", "w"), ("w", "x"), ("x", "y")], list("uvwxy"))
     factory = zoo.MultiTaskKernelMachine(likelihood="gaussian", kernel=zoo.kernels.GraphLaplacian(2, kernel))
     estimator = MultiTaskRegressor(factory, task="school", fit_intercept=False, **QUICK)
     estimator.fit(table.loc[known, FEATURES], table.loc[known, "y"])
@@ -207,6 +207,14 @@ def test_what_is_wrong_with_a_task_is_said(table):
         alone.predict(X[["a", "b"]], task="u")
 
 
+def test_a_model_of_many_tasks_warns_where_there_is_none(table):
+    estimator = MultiTaskRegressor(zoo.MultiTaskKernelMachine(likelihood="gaussian"), **QUICK)
+    with pytest.warns(
+        UserWarning, match=r"no task was named, and MultiTaskKernelMachine learns .* with task="
+    ):
+        estimator.fit(table[["a", "b"]], table["y"])
+
+
 def test_a_continuous_task_variable_is_a_column(table):
     X = table[["a", "b"]].assign(year=np.linspace(0.0, 1.0, 72))
     estimator = MultiTaskRegressor(zoo.PooledGP(), t="year", fit_intercept="auto", **QUICK).fit(X, table["y"])
@@ -243,7 +251,7 @@ def test_classes_are_as_the_user_coded_them(table):
     assert estimator.score(X, label) == np.mean(predicted == label) > 0.9
     with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes"):
         estimator.fit(X, np.arange(72) % 3)
-    with pytest.raises(ValueError, match="y has one class only, 1"):
+    with pytest.raises(ValueError, match=r"y has one class only, 1\.0"):
         estimator.fit(X, np.ones(72))
 
 
@@ -271,7 +279,7 @@ def test_equal_weights_serve_models_that_know_none(table):
     expected = estimator.fit(X, y).predict(X)
     np.testing.assert_array_equal(estimator.fit(X, y, sample_weight=np.ones(72)).predict(X), expected)
     assert estimator.fit_.data.weight is None
-    with pytest.raises(ValueError, match="sample_weight is 0 in every row"):
+    with pytest.raises(ValueError, match=r"sample_weight is 0 in every row|at least one non-zero"):
         estimator.fit(X, y, sample_weight=np.zeros(72))
 
 
@@ -302,9 +310,9 @@ def test_a_grid_is_searched_over_fields(table):
         X, table["y"]
     )
     assert search.best_estimator_.factory == zoo.IndependentTasks(prior_scale=1.0)
-    assert search.best_score_ > 0.9 > search.cv_results_["mean_test_score"].min()
+    assert search.best_score_ > 0.8 > search.cv_results_["mean_test_score"].min()
     # Factories are values of a grid too.
-    models = {"factory": [zoo.PooledTasks(), zoo.IndependentTasks()]}
+    models = {"factory": [zoo.PooledTasks(prior_scale=0.001), zoo.IndependentTasks()]}
     search = GridSearchCV(estimator, models, cv=RowsWithinTasks(3, task="school", random_state=0)).fit(
         X, table["y"]
     )
@@ -343,9 +351,9 @@ def test_tasks_are_routed_as_metadata(table):
     task, weight = table["school"].to_numpy(), np.tile([1.0, 2.0], 36)
     with sklearn.config_context(enable_metadata_routing=True):
         estimator = MultiTaskRegressor(zoo.IndependentTasks(), **QUICK)
-        estimator.set_fit_request(task=True, sample_weight=True).set_score_request(
-            task=True, sample_weight=False
-        )
+        estimator.set_fit_request(task=True, sample_weight=True)
+        # Pipeline.score hands sample_weight on even where it is None, so that it has to be asked for.
+        estimator.set_score_request(task=True, sample_weight=True)
         # The splitter takes groups without being asked, as GroupKFold does.
         found = cross_validate(
             make_pipeline(StandardScaler().set_fit_request(sample_weight=False), estimator),

@@ -2,247 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
 
-from zoo.core.factory import ModelFactory
-from zoo.core.fit import Fit
-from zoo.core.methods import UnsupportedMethodError
-from zoo.data.columns import task_column
-from zoo.data.multitask import MultiTaskData
-from zoo.data.new_rows import column_labels
-from zoo.sklearn.parameters import FactoryParameters
-from zoo.sklearn.rows import Rows, read_rows
-from zoo.sklearn.scaling import needs_constant, standardized
+from zoo.sklearn.base import MultiTaskEstimator
 from zoo.support.checks import finite_vector
-from zoo.support.frames import read_column
 
 __all__ = ["MultiTaskClassifier", "MultiTaskRegressor"]
 
-_LARGEST_SEED = 2**31 - 1
 
-
-class _MultiTaskEstimator(FactoryParameters):
-    """What the regressor and the classifier share."""
-
-    fit_: Fit
-
-    def __init__(
-        self,
-        factory: Any,
-        *,
-        method: str | None = None,
-        task: Any = None,
-        t: Any = None,
-        standardize: bool = True,
-        fit_intercept: Any = "auto",
-        draws: Any = 1000,
-        tune: int = 1000,
-        chains: int = 4,
-        options: dict[str, Any] | None = None,
-        random_state: Any = None,
-        progress: bool = False,
-    ):
-        self.factory = factory
-        self.method = method
-        self.task = task
-        self.t = t
-        self.standardize = standardize
-        self.fit_intercept = fit_intercept
-        self.draws = draws
-        self.tune = tune
-        self.chains = chains
-        self.options = options
-        self.random_state = random_state
-        self.progress = progress
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> Self:
-        """Infer the posterior.
-
-        Parameters
-        ----------
-        X : (n, D) array_like, table, or scipy.sparse matrix
-            Features, with the column of the tasks where ``task`` names it. A table is one of pandas, polars, Arrow or
-            another library that narwhals knows.
-        y : (n,) array_like
-            Responses or labels.
-        sample_weight : (n,) array_like, optional
-            A row of weight 2 counts as the row twice, and one of weight 0 as if it were not there.
-        task : (n,) array_like, optional
-            Task of each row, where no column of X holds it. It is metadata, which scikit-learn routes where
-            ``set_fit_request(task=True)`` asks for it.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError
-            ``factory`` is none.
-        ValueError
-            The factory is for another kind of response, an argument does not fit the rows, or the model refuses
-            the data.
-        """
-        factory = self._checked_factory()
-        rows = read_rows(self, X, task, reset=True)
-        target = self._read_target(y)
-        check_consistent_length(rows.features, target)
-        keep, weight = np.ones(len(target), dtype=bool), None
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                read_column(sample_weight, "sample_weight").values, rows.features, ensure_non_negative=True
-            )
-            keep = weight > 0.0
-            if not keep.any():
-                raise ValueError("sample_weight is 0 in every row. Give at least one row a weight above 0.")
-            # Models that know no weights serve rows that count alike.
-            weight = weight[keep]
-            weight = None if (weight == 1.0).all() else weight
-        coded = self._encode(target[keep])
-        names, codes = ["all"], np.zeros(int(keep.sum()), dtype=np.int64)
-        if rows.task is not None:
-            names, codes = task_column(rows.task[keep].rename(str(rows.task.name)))
-        data = MultiTaskData.from_arrays(
-            rows.features[keep],
-            coded,
-            task=codes,
-            task_names=names,
-            feature_names=rows.names,
-            t=None if rows.t is None else rows.t[keep],
-            t_names=rows.t_names,
-            weight=weight,
-        )
-        data = self._prepared(factory, data, named=rows.task is not None)
-        random = check_random_state(self.random_state)
-        seed, self._prediction_seed = (int(random.randint(_LARGEST_SEED)) for _ in range(2))
-        self.fit_ = factory.fit(
-            data,
-            self.method,
-            draws=self.draws,
-            tune=self.tune,
-            chains=self.chains,
-            random_seed=seed,
-            progress=self.progress,
-            **(self.options or {}),
-        )
-        self.tasks_ = np.asarray(names, dtype=object)
-        self._task_known = rows.task is not None
-        return self
-
-    def _prepared(self, factory: ModelFactory, data: MultiTaskData, named: bool) -> MultiTaskData:
-        """The data, standardized and with a constant feature where that is asked for."""
-        if named and "task" not in data.feature_names:
-            data = replace(data, task_column="task")  # a model of many tasks warns of tasks that nobody named
-        if self.standardize and data.is_sparse and factory.sparse_inputs:
-            raise ValueError("X is sparse, and standardize=True would fill it. Pass standardize=False.")
-        if self.standardize and not data.is_sparse:
-            data = standardized(data, factory.likelihood.responses)
-        if isinstance(self.fit_intercept, str) and self.fit_intercept != "auto":
-            raise ValueError(f'fit_intercept is {self.fit_intercept!r}. Give True, False or "auto".')
-        wanted = needs_constant(factory, data) if self.fit_intercept == "auto" else bool(self.fit_intercept)
-        self._constant = wanted
-        if not wanted:
-            return data
-        name = "intercept"
-        while name in (*data.feature_names, data.task_column):
-            name = f"({name})"
-        return data.add_intercept(name)
-
-    def _summaries(self, X: Any, task: Any) -> dict[str, np.ndarray]:
-        """What ``fit.predict`` says of the rows, (n,) by name: known tasks by their own, new ones by the population."""
-        check_is_fitted(self)
-        rows = read_rows(self, X, task, reset=False)
-        features: Any = rows.features
-        if self._constant:
-            features = _with_constant(features)
-        known = self.fit_.data.task_names
-        labels = self._labels(rows, features.shape[0], known)
-        is_new = ~np.isin(labels, known)
-        result: dict[str, np.ndarray] = {}
-        for new, at in ((False, np.flatnonzero(~is_new)), (True, np.flatnonzero(is_new))):
-            if not len(at):
-                continue
-            try:
-                said = self.fit_.predict(
-                    features[at],
-                    task=pd.Series(labels[at]),
-                    t=None if rows.t is None else rows.t[at],
-                    new_task=new,
-                    random_seed=self._prediction_seed,
-                )
-            except UnsupportedMethodError as error:
-                if new:
-                    _refuse_new_task(labels[at[0]], known, error)
-                raise
-            for name, values in said.items():
-                part = result.setdefault(str(name), np.full(len(labels), np.nan))
-                part[at] = values.to_numpy()
-        return result
-
-    def _labels(self, rows: Rows, n_rows: int, known: tuple[str, ...]) -> np.ndarray:
-        """Name of the task of each row."""
-        if not self._task_known:
-            if rows.task is not None:
-                raise ValueError(
-                    "task is given, but the estimator was fitted without tasks. Leave it out, or fit with task."
-                )
-            return np.full(n_rows, known[0], dtype=object)
-        if rows.task is None:
-            raise ValueError(
-                f"task is missing: the estimator was fitted with {len(known)} tasks. Pass the task of each row as the "
-                "argument task (in a grid search or a cross-validation it is routed to the score after "
-                "set_score_request(task=True)), or make the estimator with the column of X that holds it."
-            )
-        return np.array(column_labels(rows.task.to_numpy(dtype=object), known), dtype=object)
-
-    def _checked_factory(self) -> ModelFactory:
-        if not isinstance(self.factory, ModelFactory):
-            raise TypeError(f"factory is {self.factory!r}. Give a factory, as zoo.NIWLinear().")
-        labels = self.factory.likelihood.labels
-        if labels != isinstance(self, ClassifierMixin):
-            other = "MultiTaskClassifier" if labels else "MultiTaskRegressor"
-            raise ValueError(
-                f"factory has the likelihood {self.factory.likelihood.word!r}, which is for "
-                f"{'labels' if labels else 'numbers'}. Use {other}, or another likelihood."
-            )
-        return self.factory
-
-    def _read_target(self, y: Any) -> np.ndarray:
-        """Responses as they came, (n,)."""
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
-        return column_or_1d(read_column(y, "y").values, warn=True)
-
-    def _encode(self, target: np.ndarray) -> np.ndarray:
-        """Responses as the likelihood reads them."""
-        raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = bool(
-            isinstance(self.factory, ModelFactory) and self.factory.sparse_inputs and self.task is None
-        )
-        tags.target_tags.required = True
-        return tags
-
-
-class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):
+class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     """A model of many tasks with numbers as responses, real ones or counts.
 
     Parameters
@@ -308,7 +81,7 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):
         ValueError
             A task is missing, or new to a model that cannot predict new tasks.
         """
-        said = self._summaries(X, task)
+        said = self.summaries(X, task)
         return (said["mean"], said["sd"]) if return_std else said["mean"]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
@@ -321,13 +94,14 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):
         """
         return float(r2_score(y, self.predict(X, task=task), sample_weight=sample_weight))
 
-    def _encode(self, target: np.ndarray) -> np.ndarray:
+    def encode(self, target: np.ndarray) -> np.ndarray:
+        """Responses (n,) as the likelihood reads them."""
         if target.dtype.kind in "OSU":
             target = target.astype(np.float64)
         return finite_vector(target, "y", len(target))
 
 
-class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):
+class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     """A model of many tasks with two classes.
 
     Parameters
@@ -363,7 +137,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):
         ValueError
             A task is missing, or new to a model that cannot predict new tasks.
         """
-        likely = self._summaries(X, task)["probability"] > 0.5
+        likely = self.summaries(X, task)["probability"] > 0.5
         return np.asarray(self.classes_[likely.astype(np.int64)])
 
     def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
@@ -379,7 +153,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):
         (n, 2) array
             In the order of ``classes_``.
         """
-        positive = self._summaries(X, task)["probability"]
+        positive = self.summaries(X, task)["probability"]
         return np.column_stack([1.0 - positive, positive])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
@@ -392,7 +166,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):
         """
         return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
 
-    def _encode(self, target: np.ndarray) -> np.ndarray:
+    def encode(self, target: np.ndarray) -> np.ndarray:
+        """Responses (n,) as the likelihood reads them."""
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
         if len(classes) > 2:
@@ -401,7 +176,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):
                 f"{len(classes)} classes. Fit one class against the rest, as with sklearn.multiclass."
             )
         if len(classes) < 2:
-            raise ValueError(f"y has one class only, {classes[0]!r}. Two classes are needed.")
+            raise ValueError(f"y has one class only, {classes[0]}. Two classes are needed.")
         self.classes_ = classes
         return np.where(codes == 1, 1.0, -1.0)
 
@@ -409,18 +184,3 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _with_constant(features: Any) -> Any:
-    if hasattr(features, "tocsr"):
-        from scipy.sparse import csr_matrix, hstack
-
-        return hstack([features, csr_matrix(np.ones((features.shape[0], 1)))], format="csr")
-    return np.column_stack([features, np.ones(len(features))])
-
-
-def _refuse_new_task(label: Any, known: tuple[str, ...], error: Exception) -> NoReturn:
-    raise ValueError(
-        f"task {label!r} is not among the {len(known)} tasks of the fit, and the model does not predict new tasks: "
-        f"{error}"
-    ) from error

@@ -16,6 +16,7 @@ from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import shortfall
 from zoo.core.methods import MissingCapabilityError
 from zoo.core.prediction_rows import read_prediction
+from zoo.core.prediction_tables import prediction_table, require_output
 from zoo.core.predictive_law import summaries
 from zoo.core.responses import drawn_responses, user_labels
 from zoo.core.storage import save
@@ -204,7 +205,8 @@ class Fit:
         new_task: bool = False,
         ci_prob: float = 0.9,
         random_seed: Any = None,
-    ) -> xr.Dataset:
+        output: str = "xarray",
+    ) -> Any:
         """Posterior predictive summaries of new rows, on the scale of the data that the user handed in.
 
         Parameters
@@ -228,10 +230,12 @@ class Fit:
             Probability of the central interval.
         random_seed : int, optional
             For the predictive draws behind ``sd`` and the interval.
+        output : {"xarray", "pandas", "polars", "arrow"}
+            A Dataset, or a table that has the task as its first column. A table of pandas keeps the index of ``X``.
 
         Returns
         -------
-        xarray.Dataset
+        xarray.Dataset or table
             Dim ``obs``. Real responses: ``mean``, ``sd``, ``lower``, ``upper`` of y, noise included.
             Labels: the same of the decision value f, ``probability`` of the positive class, and ``label``, the
             class by the sign of the posterior mean of f, coded as in the data.
@@ -240,22 +244,19 @@ class Fit:
         ------
         TypeError
             A table is lazy.
+        ImportError
+            The library of ``output`` is not installed.
         ValueError
             Names the argument and the row, task or column at fault; or the rows of two arguments have different
             labels (an index of pandas, a coordinate of xarray).
         """
         probability(ci_prob, "ci_prob")
+        require_output(output)
         with breakdown_explained("the prediction", self.data):
             rows, posterior, rng = self.rows_to_predict(X, task, t, new_task, random_seed)
             result = summaries(self, rows, posterior, rng, new_task, ci_prob)
             require_finite(result)
-        of_row = np.asarray(rows.task_names, dtype=object)[rows.task]
-        dataset = xr.Dataset(
-            {name: ("obs", values) for name, values in result.items()},
-            coords={"obs": np.arange(rows.n_rows), "task": ("obs", of_row)},
-        )
-        dataset.attrs["ci_prob"] = ci_prob
-        return dataset
+        return prediction_table(result, rows, X, ci_prob, output)
 
     def predict_draws(
         self,

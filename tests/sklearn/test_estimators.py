@@ -281,6 +281,27 @@ def test_equal_weights_serve_models_that_know_none(table):
     assert estimator.fit_.data.weight is None
     with pytest.raises(ValueError, match=r"sample_weight is 0 in every row|at least one non-zero"):
         estimator.fit(X, y, sample_weight=np.zeros(72))
+    with pytest.raises(ValueError, match=r"sample_weight is -1 in row 1\. Give weights of 0 or above"):
+        estimator.fit(X, y, sample_weight=np.where(np.arange(72) == 1, -1.0, 1.0))
+
+
+def test_a_constant_feature_finds_a_free_name(table):
+    X = table[["a", "b"]].rename(columns={"a": "intercept"})
+    estimator = MultiTaskRegressor(zoo.PooledTasks(), **QUICK).fit(X, table["y"])
+    assert estimator.fit_.data.feature_names == ("intercept", "b", "(intercept)")
+    assert estimator.score(X, table["y"]) > 0.9
+    without = MultiTaskRegressor(zoo.PooledTasks(), fit_intercept=False, **QUICK).fit(X, table["y"])
+    assert without.fit_.data.feature_names == ("intercept", "b")
+    with pytest.raises(ValueError, match=r"fit_intercept is 'yes'\. Give True, False or"):
+        estimator.set_params(fit_intercept="yes").fit(X, table["y"])
+
+
+def test_counts_are_not_standardized(table):
+    counts = np.random.default_rng(3).poisson(np.exp(0.3 * table["a"].to_numpy() + 1.0))
+    estimator = MultiTaskRegressor(zoo.NIWLinear(likelihood="negative_binomial"), task="school", **QUICK)
+    estimator.fit(table[FEATURES], counts)
+    np.testing.assert_array_equal(estimator.fit_.data.y, counts)
+    assert np.all(estimator.predict(table[FEATURES]) > 0.0)
 
 
 def test_sparse_features_stay_sparse(table):
@@ -352,11 +373,10 @@ def test_tasks_are_routed_as_metadata(table):
     with sklearn.config_context(enable_metadata_routing=True):
         estimator = MultiTaskRegressor(zoo.IndependentTasks(), **QUICK)
         estimator.set_fit_request(task=True, sample_weight=True)
-        # Pipeline.score hands sample_weight on even where it is None, so that it has to be asked for.
-        estimator.set_score_request(task=True, sample_weight=True)
+        estimator.set_score_request(task=True, sample_weight=False)
         # The splitter takes groups without being asked, as GroupKFold does.
         found = cross_validate(
-            make_pipeline(StandardScaler().set_fit_request(sample_weight=False), estimator),
+            estimator,
             X,
             y,
             params={"task": task, "sample_weight": weight, "groups": task},
@@ -365,8 +385,12 @@ def test_tasks_are_routed_as_metadata(table):
             return_estimator=True,
         )
         assert found["test_score"].min() > 0.9
-        assert all(pipe[-1].fit_.data.n_tasks == 6 for pipe in found["estimator"])
-        assert found["estimator"][0][-1].fit_.data.weight is not None
+        assert all(fitted.fit_.data.n_tasks == 6 for fitted in found["estimator"])
+        assert found["estimator"][0].fit_.data.weight is not None
+        # In a pipeline each step says what it takes.
+        estimator.set_fit_request(sample_weight=False).set_predict_request(task=True)
+        pipe = make_pipeline(StandardScaler(), estimator).fit(X, y, task=task)
+        assert np.corrcoef(pipe.predict(X, task=task), y)[0, 1] > 0.97
 
 
 # ---------------------------------------------------------------- the package

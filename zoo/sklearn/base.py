@@ -100,17 +100,7 @@ class MultiTaskEstimator(FactoryParameters):
         rows = read_rows(self, X, task, reset=True)
         target = self._read_target(y)
         check_consistent_length(rows.features, target)
-        keep, weight = np.ones(len(target), dtype=bool), None
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                read_column(sample_weight, "sample_weight").values, rows.features, ensure_non_negative=True
-            )
-            keep = weight > 0.0
-            if not keep.any():
-                raise ValueError("sample_weight is 0 in every row. Give at least one row a weight above 0.")
-            # Models that know no weights serve rows that count alike.
-            weight = weight[keep]
-            weight = None if (weight == 1.0).all() else weight
+        keep, weight = _read_weight(sample_weight, rows.features)
         coded = self.encode(target[keep])
         names, codes = [_ONE_TASK], np.zeros(int(keep.sum()), dtype=np.int64)
         if rows.task is not None:
@@ -244,6 +234,21 @@ class MultiTaskEstimator(FactoryParameters):
         )
         tags.target_tags.required = True
         return tags
+
+
+def _read_weight(sample_weight: Any, features: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Which rows count, (n,) of bool, and their weights; None where they count alike."""
+    if sample_weight is None:
+        return np.ones(features.shape[0], dtype=bool), None
+    weight = _check_sample_weight(read_column(sample_weight, "sample_weight").values, features)
+    if (weight < 0.0).any():
+        row = int((weight < 0.0).argmax())
+        raise ValueError(f"sample_weight is {weight[row]:g} in row {row}. Give weights of 0 or above.")
+    keep = weight > 0.0
+    if not keep.any():
+        raise ValueError("sample_weight is 0 in every row. Give at least one row a weight above 0.")
+    # Models that know no weights serve rows that count alike.
+    return keep, None if (weight[keep] == 1.0).all() else weight[keep]
 
 
 def _with_constant(features: Any) -> Any:

@@ -129,8 +129,9 @@ def _has_columns(X: Any) -> bool:
 
 
 def _of_table(estimator: Any, X: Any, keys: list[Any], n_places: int, reset: bool) -> Rows:
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
     table = read_table(X, "X").values
+    # As a table of pandas: which other tables have names of columns depends on the version of scikit-learn.
+    validate_data(estimator, table, reset=reset, skip_check_array=True)
     at = [column_at(list(table.columns), key, _argument(i, keys, n_places)) for i, key in enumerate(keys)]
     rest = [i for i in range(table.shape[1]) if i not in at]
     if not rest:

@@ -19,7 +19,7 @@ _MODULES = {"polars": "polars", "arrow": "pyarrow"}
 
 
 def require_output(output: Any) -> None:
-    """Raise where ``output`` is none of ``OUTPUTS``, or its library is absent: before anything is predicted.
+    """Raise where ``output`` is none of ``OUTPUTS``, or where its library is absent.
 
     Raises
     ------
@@ -51,7 +51,8 @@ def prediction_table(
     rows : MultiTaskData
         The rows that were predicted.
     X : object
-        What the user handed over: a table of pandas, or a DataArray with labels, names the rows of a table of pandas.
+        What the user handed over: a table of pandas, or a DataArray with labels, names the rows of
+        a table of pandas.
     ci_prob : float
     output : {"xarray", "pandas", "polars", "arrow"}
     """

@@ -1,4 +1,4 @@
-"""What the estimators share: from what scikit-learn hands over to a fit, and from a fit to predictions."""
+"""What the estimators share: the way to a fit, and from a fit to predictions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ONE_TASK = "one task"
 
 
 class MultiTaskEstimator(FactoryParameters):
-    """A factory as an estimator; :class:`zoo.sklearn.MultiTaskRegressor` documents the parameters."""
+    """A factory as an estimator, whose parameters the regressor documents."""
 
     fit_: Fit
 
@@ -74,15 +74,15 @@ class MultiTaskEstimator(FactoryParameters):
         Parameters
         ----------
         X : (n, D) array_like, table, or scipy.sparse matrix
-            Features, with the column of the tasks where ``task`` names it. A table is one of pandas, polars, Arrow or
-            another library that narwhals knows.
+            Features, with the column of the tasks where ``task`` names it. A table is one of
+            pandas, polars, Arrow or another library that narwhals knows.
         y : (n,) array_like
             Responses or labels.
         sample_weight : (n,) array_like, optional
             A row of weight 2 counts as the row twice, and one of weight 0 as if it were not there.
         task : (n,) array_like, optional
-            Task of each row, where no column of X holds it. It is metadata, which scikit-learn routes where
-            ``set_fit_request(task=True)`` asks for it.
+            Task of each row, where no column of X holds it. It is metadata, which scikit-learn
+            routes where ``set_fit_request(task=True)`` asks for it.
 
         Returns
         -------
@@ -93,8 +93,8 @@ class MultiTaskEstimator(FactoryParameters):
         TypeError
             ``factory`` is none.
         ValueError
-            The factory is for another kind of response, an argument does not fit the rows, or the model refuses
-            the data.
+            The factory is for another kind of response, an argument does not fit the rows, or the
+            model refuses the data.
         """
         factory = self._checked_factory()
         rows = read_rows(self, X, task, reset=True)
@@ -157,7 +157,7 @@ class MultiTaskEstimator(FactoryParameters):
         return data.add_intercept(name)
 
     def summaries(self, X: Any, task: Any) -> dict[str, np.ndarray]:
-        """What ``fit.predict`` says of the rows, (n,) by name: known tasks by their own, new ones by the population."""
+        """What ``fit.predict`` says of the rows, (n,) by name; new tasks are those of the population."""
         check_is_fitted(self)
         rows = read_rows(self, X, task, reset=False)
         features: Any = rows.features

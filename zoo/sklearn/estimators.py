@@ -21,21 +21,22 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     Parameters
     ----------
     factory : ModelFactory
-        The model, as ``zoo.NIWLinear()``. Its fields are parameters: ``factory__likelihood``, and those of its
-        likelihood too: ``factory__likelihood__C``.
+        The model, as ``zoo.NIWLinear()``. Its fields are parameters: ``factory__likelihood``, and
+        those of its likelihood too: ``factory__likelihood__C``.
     method : str, optional
         One of ``factory.methods``; default: what the factory takes for the data.
     task : str or int, optional
-        Column of X that holds the task of each row: its name in a table, or its position. Left out, the tasks are the
-        argument ``task`` of ``fit`` and ``predict``; without both there is one task.
+        Column of X that holds the task of each row: its name in a table, or its position. Left out,
+        the tasks are the argument ``task`` of ``fit`` and ``predict``; without both there is one
+        task.
     t : str, int or list, optional
         Columns of X that hold a continuous task variable.
     standardize : bool
-        Whether features and real responses are brought to mean 0 and standard deviation 1 before the fit; predictions
-        come back on the scale of y. Weights count in the means.
+        Whether features and real responses are brought to mean 0 and standard deviation 1 before
+        the fit; predictions come back on the scale of y. Weights count in the means.
     fit_intercept : bool or "auto"
-        Whether a feature that is 1 everywhere is added. "auto" adds it where the model has one coefficient for each
-        feature and no constant of its own.
+        Whether a feature that is 1 everywhere is added. "auto" adds it where the model has one
+        coefficient for each feature and no constant of its own.
     draws, tune, chains : int
         As in :meth:`zoo.ModelFactory.fit`.
     options : dict, optional

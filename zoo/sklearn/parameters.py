@@ -17,8 +17,9 @@ _PREFIX = "factory__"
 class FactoryParameters(BaseEstimator):
     """An estimator whose parameter ``factory`` has parameters of its own: ``factory__prior_scale``.
 
-    A factory is frozen. Where one of its fields is set, the estimator gets another factory, and the old one stays as
-    it is. Fields of the likelihood have one more prefix: ``factory__likelihood__C``.
+    A factory is frozen. Where one of its fields is set, the estimator gets another factory, and the
+    old one stays as it is. Fields of the likelihood have one more prefix:
+    ``factory__likelihood__C``.
     """
 
     factory: Any

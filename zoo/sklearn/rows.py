@@ -1,4 +1,4 @@
-"""Reads what scikit-learn hands to an estimator: features, the task of each row, and its continuous task variable."""
+"""Reads what scikit-learn hands to an estimator: features, tasks, continuous task variables."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Rows(NamedTuple):
 def read_rows(estimator: Any, X: Any, task: Any, reset: bool) -> Rows:
     """Read X with the columns that ``estimator.task`` and ``estimator.t`` name, or the argument ``task``.
 
-    ``reset`` says that this is a fit, which learns the names and the number of the columns; a prediction is held
-    against them.
+    ``reset`` says that this is a fit, which learns the names and the number of the columns; a
+    prediction is held against them.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def read_rows(estimator: Any, X: Any, task: Any, reset: bool) -> Rows:
 
 
 def task_labels(task: Any, rows: Labelled) -> pd.Series:
-    """The argument ``task`` as a column of labels beside these rows: one label for all, or one for each row."""
+    """The argument ``task``, one label for all rows or one for each, as a column of labels."""
     n_rows = rows.values.shape[0]
     column = read_column(task, "task")
     require_same_rows(X=rows, task=column)
@@ -84,7 +84,9 @@ def task_labels(task: Any, rows: Labelled) -> pd.Series:
 
 
 def column_at(columns: Sequence[Any] | int, key: Any, argument: str) -> int:
-    """Position of a column that is given by its name, or by its position; ``columns`` is their number without names.
+    """Position of a column that is given by its name, or by its position.
+
+    ``columns`` holds their names, or is their number where they have none.
 
     Raises
     ------
@@ -130,7 +132,7 @@ def _has_columns(X: Any) -> bool:
 
 def _of_table(estimator: Any, X: Any, keys: list[Any], n_places: int, reset: bool) -> Rows:
     table = read_table(X, "X").values
-    # As a table of pandas: which other tables have names of columns depends on the version of scikit-learn.
+    # As a table of pandas: it depends on the version of scikit-learn which others have names.
     validate_data(estimator, table, reset=reset, skip_check_array=True)
     at = [column_at(list(table.columns), key, _argument(i, keys, n_places)) for i, key in enumerate(keys)]
     rest = [i for i in range(table.shape[1]) if i not in at]

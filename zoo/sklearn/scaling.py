@@ -1,4 +1,4 @@
-"""Data as an estimator hands them to its factory: standardized, with a constant feature where the model needs it."""
+"""Data as an estimator hands them to its factory: standardized, with a constant if need be."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ROUNDING = 1e-12
 def standardized(data: MultiTaskData, responses: str) -> MultiTaskData:
     """Data with features, and real responses, at mean 0 and standard deviation 1.
 
-    Weights count here, other than in :meth:`zoo.MultiTaskData.standardize`: to scikit-learn a row of weight 2 is the
-    row twice.
+    Weights count here, unlike in :meth:`zoo.MultiTaskData.standardize`: to scikit-learn a row of
+    weight 2 is the row twice.
     """
     scale_y = responses == "real" and bool(np.ptp(data.y) > 0.0)
     plain = data.standardize(y=scale_y)
@@ -37,7 +37,7 @@ def standardized(data: MultiTaskData, responses: str) -> MultiTaskData:
 
 
 def needs_constant(factory: ModelFactory, data: MultiTaskData) -> bool:
-    """Whether the model has one coefficient for each feature of these data, and no constant of its own.
+    """Whether the model has a coefficient for each feature, and no constant of its own.
 
     Models of functions, and those that add a constant themselves, need none.
     """

@@ -1,4 +1,4 @@
-"""Splitters of scikit-learn for data of many tasks: rows inside tasks are held out, or whole tasks."""
+"""Splitters of scikit-learn that hold out rows inside tasks, or whole tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RowsWithinTasks", "WholeTasks"]
 
 
 class _TaskSplitter(BaseCrossValidator):
-    """Folds that look at the task of each row; its parameters are those of :class:`RowsWithinTasks`."""
+    """Folds that look at the task of each row; :class:`RowsWithinTasks` has the parameters."""
 
     # Where metadata are routed, a splitter by tasks asks for groups, as GroupKFold does.
     __metadata_request__split = {"groups": True}
@@ -51,7 +51,8 @@ class _TaskSplitter(BaseCrossValidator):
         Raises
         ------
         ValueError
-            There is no task, it is given twice, or there is too little to deal to ``n_splits`` folds.
+            There is no task, it is given twice, or there is too little to deal to ``n_splits``
+            folds.
         """
         n = self.get_n_splits()
         fold = self._deal(self._codes(X, groups), n, check_random_state(self.random_state))
@@ -87,17 +88,17 @@ class _TaskSplitter(BaseCrossValidator):
 class RowsWithinTasks(_TaskSplitter):
     """Folds that hold out rows inside tasks: how well is a known task predicted?
 
-    The rows of each task are dealt to the folds at random, as :meth:`zoo.MultiTaskData.folds` deals them. Every task
-    keeps training rows in every fold: the only row of a task is never held out, all other rows are so once.
-    The sizes of the folds differ by at most one.
+    The rows of each task are dealt to the folds at random, as :meth:`zoo.MultiTaskData.folds` deals
+    them. Every task keeps training rows in every fold: the only row of a task is never held out,
+    all other rows are so once. The sizes of the folds differ by at most one.
 
     Parameters
     ----------
     n_splits : int
         Number of folds.
     task : str or int, optional
-        Column of X that holds the task: its name, or its position. Left out: the argument ``groups`` of ``split``
-        holds the task of each row.
+        Column of X that holds the task: its name, or its position. Left out: the argument
+        ``groups`` of ``split`` holds the task of each row.
     random_state : int or numpy.random.RandomState, optional
         Seed of the deal. With None every call of ``split`` deals anew.
     """
@@ -108,7 +109,7 @@ class RowsWithinTasks(_TaskSplitter):
         for task in range(codes.max(initial=-1) + 1):
             rows = np.flatnonzero(codes == task)
             if len(rows) > 1:
-                # Goes on where the last task stopped: else the first folds would get every task's odd row.
+                # Goes on where the last task stopped: else every odd row went to the first folds.
                 fold[random.permutation(rows)] = (dealt + np.arange(len(rows))) % n
                 dealt += len(rows)
         if dealt < n:
@@ -122,16 +123,17 @@ class RowsWithinTasks(_TaskSplitter):
 class WholeTasks(_TaskSplitter):
     """Folds that hold out whole tasks: how well is a new task predicted from the population?
 
-    The tasks are dealt by their number of rows, the largest first and equal ones in random order, each to the fold
-    that has the fewest rows so far. Unlike ``GroupKFold`` of scikit-learn it can read the task from a column of X.
+    The tasks are dealt by their number of rows, the largest first and equal ones in random order,
+    each to the fold that has the fewest rows so far. Unlike ``GroupKFold`` of scikit-learn it can
+    read the task from a column of X.
 
     Parameters
     ----------
     n_splits : int
         Number of folds.
     task : str or int, optional
-        Column of X that holds the task: its name, or its position. Left out: the argument ``groups`` of ``split``
-        holds the task of each row.
+        Column of X that holds the task: its name, or its position. Left out: the argument
+        ``groups`` of ``split`` holds the task of each row.
     random_state : int or numpy.random.RandomState, optional
         Seed of the deal. With None every call of ``split`` deals anew.
     """

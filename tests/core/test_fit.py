@@ -14,6 +14,7 @@ import xarray as xr
 
 import zoo
 from zoo.core.fit import CAPABILITIES
+from zoo.core.storage import SCHEMA_VERSION
 from zoo.registry import factories, get_factory
 from zoo.support.warning_types import collected
 
@@ -188,7 +189,7 @@ def test_file_with_another_schema_or_spec(fit, tmp_path):
     with pytest.raises(ValueError, match="schema version 99"):
         zoo.load(_change(path, zoo_schema_version=99))
     spec = fit.factory.to_spec()
-    _change(path, zoo_schema_version=2, zoo_spec=json.dumps({**spec, "factory": "Mine"}))
+    _change(path, zoo_schema_version=SCHEMA_VERSION, zoo_spec=json.dumps({**spec, "factory": "Mine"}))
     with pytest.raises(ValueError, match="'Mine', which is unknown"):
         zoo.load(path)
     with pytest.raises(ValueError, match="a fit of Mine, not of PooledTasks"):

@@ -316,11 +316,12 @@ def simulated(monkeypatch):
     monkeypatch.setattr(li2014_runs, "_label_data", lambda name: multilabel)
     monkeypatch.setattr("zoo.datasets.load_school", lambda split: school.split(0.25, random_seed=split))
     for name, keys in (
-        ("_LABEL_MODELS", ("both", "balanced", "svm", "nonparametric")),
-        ("_SCHOOL_MODELS", ("both", "learned", "stl", "mtl-f", "nonparametric")),
+        ("LABEL_MODELS", ("both", "balanced", "svm", "nonparametric")),
+        ("SCHOOL_MODELS", ("both", "learned", "stl", "mtl-f", "nonparametric")),
     ):
         kept = {key: getattr(li2014, name)[key] for key in keys}
-        monkeypatch.setattr(li2014, name, kept)
+        for module in (li2014, li2014_runs):
+            monkeypatch.setattr(module, name, kept)
     quick = Settings.quick
 
     def quicker(cv):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from zoo.inference.run.progress import ClimbProgress
+from zoo.models.varying_coefficient.restraint import Restraint
 
 __all__ = ["Search", "bounds_of", "maximal_evidence", "starts_of"]
 
@@ -26,7 +27,7 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> t
     low, high = bounds_of(space)
     starts = [np.clip(z, low, high) for z in starts_of(space)]
     with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
-        search = Search(space, bar, max_iter, tol)
+        search = Search(space, bar, max_iter, tol, Restraint.of(space))
         metric = None
         if getattr(space, "coarse", None) is not None:
             first = search.run(starts, low, high, coarse=True)
@@ -47,10 +48,11 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> t
 
 
 class Search:
-    """Climbs of the evidence by L-BFGS."""
+    """Climbs of the evidence by L-BFGS; with a restraint, of the evidence times that prior."""
 
-    def __init__(self, space: Any, bar: Any, max_iter: int, tol: float):
+    def __init__(self, space: Any, bar: Any, max_iter: int, tol: float, restraint: Restraint | None = None):
         self.space, self.bar, self.max_iter, self.tol = space, bar, max_iter, tol
+        self.restraint = restraint
         self.best: np.ndarray | None = None
         self.scale = 1.0 / space.rows.total_weight  # so that the first step is no leap
         self._count = iter(range(1, max_iter + 1))
@@ -98,6 +100,9 @@ class Search:
     def _objective(self, z: np.ndarray, options: dict[str, bool]) -> tuple[float, np.ndarray]:
         try:
             value, gradient = self.space.evidence(z, **options)
+            if self.restraint is not None:
+                prior, slope = self.restraint(z)
+                value, gradient = value + prior, gradient + slope
         except np.linalg.LinAlgError:
             value = np.nan
         if not np.isfinite(value):

@@ -219,8 +219,8 @@ def test_bad_frames_are_named():
         MultiTaskData.from_frame(frame, y="score", task="school")
     with pytest.raises(ValueError, match="features is the string 'hours'"):
         MultiTaskData.from_frame(frame, y="score", task="school", features="hours")
-    with pytest.raises(ValueError, match="features is empty"):
-        MultiTaskData.from_frame(frame, y="score", task="school", features=[])
+    with pytest.raises(ValueError, match="df has no other columns for features"):
+        MultiTaskData.from_frame(frame[["school", "score"]], y="score", task="school")
     missing = frame.assign(school=["a", None, "b", "a", "b", "a"]).set_index("hours")
     with pytest.raises(ValueError, match="task column 'school' is missing in row"):
         MultiTaskData.from_frame(missing, y="score", task="school", features=["score"])
@@ -410,3 +410,22 @@ def test_folds_that_cannot_be_made_are_explained():
     kept = np.column_stack([np.vstack([triangle, [1, 1, 1]]), [np.nan, np.nan, np.nan, 1]])
     data = MultiTaskData.from_multilabel(X[:4], kept)
     _check_folds_of_inputs(data, data.folds(2), always_kept=[X[3, 0]])
+
+
+def test_rows_without_features_come_from_tables_and_arrays():
+    frame = pd.DataFrame({"school": TASK, "score": Y, "hours": X[:, 0]})
+    table = MultiTaskData.from_frame(frame, y="score", task="school", features=[], t="hours")
+    for data in (
+        table,
+        MultiTaskData.from_arrays(None, Y, task=TASK, t=X[:, 0]),
+        MultiTaskData.from_arrays(np.empty((len(Y), 0)), Y, task=TASK, t=X[:, 0]),
+        MultiTaskData.from_arrays(frame[[]], frame["score"], task=frame["school"], t=frame["hours"]),
+    ):
+        assert data.n_features == 0 and data.feature_names == ()
+        assert data.X.shape == (len(Y), 0) and data.task_names == table.task_names
+        np.testing.assert_array_equal(data.y, Y)
+        assert data.take([0, 2]).X.shape == (2, 0)
+        assert data.standardize().original_X().shape == (len(Y), 0)
+    assert table.add_intercept().feature_names == ("intercept",)
+    with pytest.raises(ValueError, match="feature_names has 1 names for 0 columns"):
+        MultiTaskData.from_arrays(None, Y, feature_names=["hours"])

@@ -48,7 +48,7 @@ def test_predictions_in_a_gap_stay_on_the_scale_of_the_responses(monkeypatch: py
     monkeypatch.setattr(Restraint, "of", classmethod(lambda cls, space: None))
     free = _fit(u[~hole], y[~hole])
     assert _amplitude(free) > 10.0 * y.std()
-    assert np.sqrt(np.mean((_mean(free, u[hole]) - f[hole]) ** 2)) > 10.0 * error
+    assert np.sqrt(np.mean((_mean(free, u[hole]) - f[hole]) ** 2)) > 3.0 * error
 
 
 def test_far_from_the_data_stands_the_mean_with_the_sd_of_the_prior() -> None:

@@ -65,6 +65,12 @@ class ModelFactory(ModelHooks):
         """Check the data against the fields; return the coded y. Raises ``ValueError`` naming the argument."""
         self._require_fields()
         self.require_data(data)
+        if not data.n_features and self.needs_features:
+            raise ValueError(
+                f"the data have no features, of which {type(self).__name__} makes its functions. Name some in "
+                "features (from_frame) or X (from_arrays), or use VaryingCoefficientGP, which has an intercept of its "
+                "own."
+            )
         data.require_rows_in_every_task(only_warn=self.allows_empty_tasks)
         if data.weight is not None and not self.likelihood.weights:
             raise ValueError(

@@ -215,7 +215,7 @@ class Fit:
             Features on the scale before ``standardize``. A table (of pandas, polars, Arrow or another library that
             narwhals knows, of xarray, a structured array, a dict of columns) is read by column names, an array by the
             order of its columns; MultiTaskData brings its tasks, and its scale is known (so pass ``train``, never
-            ``train.X``, where it is standardized).
+            ``train.X``, where it is standardized). None where the fit has no features: t or task then numbers the rows.
         task : str, int or sequence, optional
             Task of the rows: one for all, or one a row. Strings are task names; whole numbers are positions in
             ``fit.data.task_names``, but labels in a column of a table. Left out: the column of a table ``X`` with the

@@ -231,7 +231,7 @@ def _data_from_tree(tree: xr.DataTree, saved: Any) -> MultiTaskData:
     n_rows = y.shape[0]
     feature_names = names([str(v) for v in constant["feature"].to_numpy()], "feature")
     task_names = names([str(v) for v in constant["task"].to_numpy()], "task")
-    inputs = finite_inputs(_inputs_from_variables(constant), "X", feature_names)
+    inputs = finite_inputs(_inputs_from_variables(constant), "X", feature_names, allow_none=True)
     if inputs.shape[1] != len(feature_names) or ("row" not in constant and inputs.shape[0] != n_rows):
         raise ValueError(f"X has shape {inputs.shape}, for {n_rows} rows of {len(feature_names)} features")
     t = finite_matrix(constant["t"].to_numpy(), "t", None) if "t" in constant else None

@@ -53,6 +53,9 @@ class ModelHooks(ObservedByLikelihood):
     needs_t: ClassVar[bool] = False
     """Whether the data must have a continuous task variable."""
 
+    needs_features: ClassVar[bool] = True
+    """Whether the data must have features; not so where a constant one of the model's own serves."""
+
     jitter: ClassVar[float] = 0.0
     """What is added to the diagonal of covariance matrices that need a factor, as a share of their mean variance; or
     the share of the largest below which eigenvalues count as zero. Each fit says it, in ``posterior.attrs``."""

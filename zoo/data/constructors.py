@@ -55,10 +55,11 @@ class Constructed(TaskRows):
 
         Parameters
         ----------
-        X : (N, D) array_like of float, table, or scipy.sparse matrix
-            Features, one row an observation. Sparse ones stay sparse, for the models that take them. A table is one
-            of pandas, polars, Arrow or another library that narwhals knows, a DataArray or Dataset of xarray, a
-            structured array, or a dict of columns.
+        X : (N, D) array_like of float, table, or scipy.sparse matrix, or None
+            Features, one row an observation. None, or no column: no features, for models with an intercept of their
+            own (:class:`zoo.VaryingCoefficientGP`). Sparse ones stay sparse, for the models that take them. A table
+            is one of pandas, polars, Arrow or another library that narwhals knows, a DataArray or Dataset of xarray,
+            a structured array, or a dict of columns.
         y : (N,) array_like of float, int or bool
             Responses or labels.
         task : (N,) array_like, optional
@@ -94,8 +95,10 @@ class Constructed(TaskRows):
         }
         require_same_rows(**rows_of)
         X, y, task, t, weight = (part.values for part in rows_of.values())
+        if X is None:
+            X = np.empty((np.size(y), 0))
         X, feature_names = in_order_of_names(X, feature_names, "X", "feature_names")
-        inputs = finite_inputs(X, "X", feature_names)
+        inputs = finite_inputs(X, "X", feature_names, allow_none=True)
         n_rows = inputs.shape[0]
         y_ = finite_vector(y, "y", n_rows)
         codes, task_labels = task_codes(task, n_rows, task_names)
@@ -135,7 +138,8 @@ class Constructed(TaskRows):
             Columns with the response and the task. Task values become task names, in sorted order, and the column's
             name is remembered: predictions read it in tables.
         features : sequence of str, optional
-            Columns to use as features; default: every other column.
+            Columns to use as features; default: every other column. An empty list: no features, for models with an
+            intercept of their own (:class:`zoo.VaryingCoefficientGP`).
         t : str or sequence of str, optional
             Columns of a continuous task variable; their names become ``t_names``.
         weight : str, optional
@@ -157,14 +161,18 @@ class Constructed(TaskRows):
         if isinstance(features, str):
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
         t_columns = [] if t is None else list(t) if isinstance(t, list | tuple | pd.Index) else [t]
+        others = features is None
         special = [y, *(c for c in (task, weight) if c is not None), *t_columns]
         features = (
             [c for c in df.columns if c not in special] if features is None else listed(features, "features")
         )
         for column in [*special, *features]:
             require_one_column(df, column)
-        if not len(features):
-            raise ValueError("features is empty. Name at least one column of df.")
+        if others and not features:
+            raise ValueError(
+                "df has no other columns for features. Add some, or give features=[] for a model with an intercept of "
+                "its own, such as VaryingCoefficientGP."
+            )
         task_labels, task_values = None, None
         if task is not None:
             task_labels, task_values = task_column(df[task])

@@ -52,6 +52,8 @@ def read_rows(
     }
     require_same_rows(**rows_of)
     X, task, t = (part.values for part in rows_of.values())
+    if X is None and not data.n_features:
+        X = _no_features(task, t)
     if isinstance(X, pd.DataFrame):
         table = X.rename(columns=str)
         columns = set(table.columns)
@@ -63,7 +65,7 @@ def read_rows(
             require_one_each(table, [data.task_column], "X")
             task = table[data.task_column]
     known = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
-    features = _as_fitted(finite_inputs(X, "X", known), data)
+    features = _as_fitted(finite_inputs(X, "X", known, allow_none=not data.n_features), data)
     n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
         raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
@@ -72,6 +74,15 @@ def read_rows(
     if task is None and new_task:
         task = "new task"
     return _task_labels(task, n_rows, data.task_names), features, t_values
+
+
+def _no_features(task: Any, t: Any) -> np.ndarray:
+    """Inputs (n, 0) of rows that t or the tasks number."""
+    if t is None and (task is None or isinstance(task, str)):
+        raise ValueError(
+            "X is None, so nothing says how many rows there are. Give t or task, one entry a row."
+        )
+    return np.empty((len(np.atleast_1d(task if t is None else t)), 0))
 
 
 def features_by_name(X: Any, data: MultiTaskData) -> Any:

@@ -144,8 +144,16 @@ def finite_sparse(values: Any, argument: str, column_names: Sequence[str] | None
     return matrix
 
 
-def finite_inputs(values: Any, argument: str, column_names: Sequence[str] | None) -> Any:
-    """Inputs as a finite float64 array, or as a csr_matrix where they are sparse."""
+def finite_inputs(
+    values: Any, argument: str, column_names: Sequence[str] | None, allow_none: bool = False
+) -> Any:
+    """Inputs as a finite float64 array, or as a csr_matrix where they are sparse.
+
+    With ``allow_none`` there may be no column, of rows that are there.
+    """
+    shape = np.shape(values) if allow_none and not is_sparse(values) else ()
+    if len(shape) == 2 and shape[0] and not shape[1]:
+        return np.empty(shape)
     return (finite_sparse if is_sparse(values) else finite_matrix)(values, argument, column_names)
 
 

@@ -45,6 +45,11 @@ class PooledGP(VaryingCoefficientGP):
             )
 
     @property
+    def needs_features(self) -> bool:  # type: ignore[override]
+        """It is a function of the features."""
+        return True
+
+    @property
     def needs_t(self) -> bool:  # type: ignore[override]
         """Whether the data must have t."""
         return self.inputs == "xt"

@@ -159,6 +159,12 @@ class VaryingDescription(ModelFactory):
         return any(not component.on_tasks for component in self.components)
 
     @property
+    def needs_features(self) -> bool:  # type: ignore[override]
+        """Whether the data must have features: the constant one serves where coefficients are independent."""
+        covariance = "covariance" in (self.amplitude, *(c.amplitude for c in self.components))
+        return covariance or not self.has_constant
+
+    @property
     def _gaussian(self) -> bool:
         """Whether functions can be integrated out in closed form."""
         return type(self.likelihood) is Gaussian

@@ -1175,6 +1175,7 @@ def test_methods_that_a_response_does_not_have():
         fit.coefficients()
 
 
+@pytest.mark.filterwarnings("ignore:n_basis is")  # three rows know no lengthscale
 def test_fewer_rows_than_functions():
     """Three rows: fewer than basis functions, than features, and than the inducing points asked for."""
     data = places(30, 25).take(np.arange(3))

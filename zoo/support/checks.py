@@ -151,8 +151,8 @@ def finite_inputs(
 
     With ``allow_none`` there may be no column, of rows that are there.
     """
-    shape = np.shape(values) if allow_none and not is_sparse(values) else ()
-    if len(shape) == 2 and shape[0] and not shape[1]:
+    shape: tuple[int, ...] = getattr(values, "shape", ()) if allow_none and not is_sparse(values) else ()
+    if len(shape) == 2 and shape[0] > 0 and shape[1] == 0:
         return np.empty(shape)
     return (finite_sparse if is_sparse(values) else finite_matrix)(values, argument, column_names)
 

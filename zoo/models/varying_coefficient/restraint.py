@@ -63,18 +63,20 @@ class Restraint:
 
     def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """The log density and its derivative in z."""
-        values = self.factory.values_of(self.coordinates.unpack(z), self.rows)
+        values = self.coordinates.unpack(z)
         value, gradient = 0.0, np.zeros(len(z))
         total, slope = 0.0, np.zeros(len(z))
         for part in self.parts:
             name = part.name("lengthscale")
-            learned = name in self.coordinates.hypers
+            learned = name in values
+            if not learned and part.component.lengthscale == "learned":
+                continue  # a subclass makes it of something else
             lengthscale = np.broadcast_to(part.lengthscale_numbers(values), len(part.columns))
             if learned:
                 beyond = np.maximum(np.log(lengthscale / part.basis.half_width), 0.0)
                 value -= 0.5 * float(beyond @ beyond)
                 gradient[self.coordinates.position(name)] -= beyond
-            if self.real and isinstance(part.amplitude, str):
+            if self.real and part.name("amplitude") in values:
                 spread, by_lengthscale = self._spread(part, lengthscale)
                 square = np.square(values[part.name("amplitude")])
                 own = square * spread

@@ -23,6 +23,8 @@ __all__ = ["JointLaw", "joint_law", "moments"]
 
 # Added to variances of functions that are conditioned on, as a share of them: two new rows may be nearly the same.
 _JITTER = 1e-10
+# Variance of a new row where no function is left beside the fixed features: its factor must not be zero.
+_LEAST_VARIANCE = 1e-300
 
 
 def moments(
@@ -264,7 +266,8 @@ def _law_of(
         covariance(terms, theta, room, 0, n + 1)
         for p in range(n + 1):
             at = p * (p + 1) // 2 + p
-            room.K[at] += noise / weight[neighbours[i, p]] if p < m else _JITTER * room.K[at]
+            own = _JITTER * room.K[at] + _LEAST_VARIANCE
+            room.K[at] += noise / weight[neighbours[i, p]] if p < m else own
         if not factorise(room.K, L, 0, n + 1):
             return False
         last = n * (n + 1) // 2

@@ -15,6 +15,7 @@ import xarray as xr
 import zoo
 from tests.hostile.outcome import CASES, check_message
 from zoo.cli import main
+from zoo.core.storage import SCHEMA_VERSION
 from zoo.support.untrusted import require_plain_file
 
 
@@ -202,7 +203,7 @@ def _bomb(file):
 FORGERIES = {
     "version of text": _attribute("zoo_schema_version", "one"),
     "version of a list": _attribute("zoo_schema_version", [1, 1]),
-    "another version": _attribute("zoo_schema_version", 3),
+    "another version": _attribute("zoo_schema_version", SCHEMA_VERSION + 1),
     "huge version": _attribute("zoo_schema_version", 2**62),
     "no spec": _attribute("zoo_spec", ""),
     "spec of a list": _attribute("zoo_spec", "[]"),

@@ -17,7 +17,7 @@ from arviz_stats.base import array_stats
 
 import zoo
 
-# Tasks, rows a task, features, noise of the labels, C.
+# Tasks, rows per task, features, noise of the labels, C.
 SHAPES = [
     (1, 100, 5, 0.5, 1.0), (1, 100, 5, 3.0, 1.0), (1, 100, 5, 3.0, 10.0), (1, 500, 10, 3.0, 1.0), (3, 100, 5, 3.0, 1.0),
     (8, 50, 5, 0.5, 1.0),

@@ -82,7 +82,7 @@ def main() -> None:
             for name, selected in method(data.standardize(), seed).items():
                 rates.setdefault(name, []).append((selected[relevant].mean(), selected[~relevant].mean()))
     print(
-        f"{arguments.replications} replications, {arguments.rows} rows a task, noise {arguments.noise}, "
+        f"{arguments.replications} replications, {arguments.rows} rows per task, noise {arguments.noise}, "
         f"{time.perf_counter() - started:.0f} s"
     )
     for name, pairs in rates.items():

@@ -285,7 +285,7 @@ def _one_size(n_rows: int, answers: Any) -> None:
 def scaling() -> None:
     """Seconds and memory over the number of rows; 6 coefficients of 64 functions."""
     print(
-        "| rows | fit s | microseconds a row | peak memory before the fit GB | and after |\n|---|---|---|---|---|"
+        "| rows | fit s | microseconds per row | peak memory before the fit GB | and after |\n|---|---|---|---|---|"
     )
     for n_rows in (1000, 10_000, 100_000, 1_000_000):
         found = in_process(_one_size, n_rows)

@@ -299,7 +299,7 @@ def speed(largest: int) -> None:
     )  # fmt: skip
     theta = np.concatenate([np.full(C, -1.0), np.full(C, -1.5), [-1.0]])
     print(
-        "| rows | neighbours | threads | neighbours found s | evidence s | microseconds a row | ratio to first |"
+        "| rows | neighbours | threads | neighbours found s | evidence s | microseconds per row | ratio to first |"
     )
     print("|---|---|---|---|---|---|---|")
     first = None

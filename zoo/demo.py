@@ -32,7 +32,7 @@ __all__ = ["DemoData", "choose_data", "run_demo"]
 _SCHOOL_FILES = ("school/school_b.mat", "school/school_1_indexes.mat")
 _TEST_YEARS = 5
 _SUMMARY_ROWS = 6
-_THIN = 4  # School's posterior has 24,000 numbers a draw: more sweeps cost less than more stored draws
+_THIN = 4  # School's posterior has 24,000 numbers per draw: more sweeps cost less than more stored draws
 
 
 @dataclass(frozen=True)

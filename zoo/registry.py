@@ -11,7 +11,8 @@ from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.loading import load as read_fit
 from zoo.likelihoods.base import Likelihood
-from zoo.support.installed import MODELS, broken, entries, load_class, warn
+from zoo.support.installed import MODELS, broken, entries, load_class
+from zoo.support.warning_types import warn_user
 
 __all__ = ["FACTORIES", "factories", "get_factory", "list_models", "load"]
 
@@ -99,7 +100,7 @@ def list_models() -> pd.DataFrame:
         try:
             factory = get_factory(name)
         except ValueError as error:
-            warn(f"{name} is left out of the list, because {error}")
+            warn_user(f"{name} is left out of the list, because {error}")
             continue
         rows.append(
             {

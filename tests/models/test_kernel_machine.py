@@ -358,7 +358,7 @@ def _quantities(fit):
 
 @pytest.mark.statistical
 def test_laplace_is_near_long_nuts():
-    """200 rows a task: means of f within 0.2 and standard deviations within 10% of the exact posterior's.
+    """200 rows per task: means of f within 0.2 and standard deviations within 10% of the exact posterior's.
 
     With 60 rows the means are 0.24 standard deviations apart: the posterior leans away from its mode.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from zoo.core.convergence import Diagnosis, diagnose, keep_diagnosis
+from zoo.core.convergence import Diagnosis, diagnose
 from zoo.core.methods import UnsupportedMethodError
 from zoo.core.protocols import Fitted, Model
 from zoo.core.verdict import verdict_of_diagnosis
@@ -133,7 +133,7 @@ class AutoDraws:
     def hand_over(self, fit: Fitted) -> None:
         """Spare the fit a second diagnosis of the draws that were looked at last."""
         if self._found is not None and self._found.draws == fit.posterior.sizes["draw"]:
-            keep_diagnosis(fit, self._found)
+            fit.hand_over(diagnosis=self._found._replace(groups=()))
 
     def _dataset(self, posterior: dict[str, np.ndarray]) -> xr.Dataset:
         variables: dict[str, Any] = {}

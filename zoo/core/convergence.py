@@ -25,7 +25,6 @@ __all__ = [
     "diagnostics_table",
     "has_chains",
     "is_independent",
-    "keep_diagnosis",
 ]
 
 LARGEST_R_HAT = 1.01
@@ -300,15 +299,8 @@ def has_chains(fit: Fitted) -> bool:
 def diagnosis_of(fit: Fitted) -> Diagnosis:
     """The diagnosis of a fit, computed once."""
     posterior, unordered = fit.posterior, fit.factory.unordered_dims
-    if "all" not in fit.diagnoses:
-        keep_diagnosis(fit, diagnose(posterior, unordered))
-    found: Diagnosis = fit.diagnoses["all"]
+    found: Diagnosis = fit.diagnosis
     return found._replace(groups=tuple(_groups(posterior, set(unordered))))
-
-
-def keep_diagnosis(fit: Fitted, found: Diagnosis) -> None:
-    """Keep the numbers alone: a fit that is copied to another process would take the draws along twice."""
-    fit.diagnoses["all"] = found._replace(groups=())
 
 
 def diagnostics_table(fit: Fitted, var_names: str | Sequence[str] | None = None) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from zoo.core.fit import Fit
 from zoo.core.fitting import Asked, run_fit
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError, choose, overridden_hooks
 from zoo.core.model_hooks import ModelHooks
+from zoo.core.predictive import joint_draws
+from zoo.core.requirements import requirements_table
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.run.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood
@@ -131,8 +133,6 @@ class ModelFactory(ModelHooks):
 
     def requirements(self, data: MultiTaskData) -> pd.DataFrame:
         """What the model holds: a table of name, kind, shape, dims, constraint and prior."""
-        from zoo.core.requirements import requirements_table
-
         return requirements_table(self.build(data), self.constraints)
 
     def simulate(self, data: MultiTaskData, random_seed: Any = None) -> tuple[MultiTaskData, xr.Dataset]:
@@ -141,10 +141,6 @@ class ModelFactory(ModelHooks):
         Only the features and tasks of ``data`` are used. A pseudo-likelihood is drawn from in its normalised
         form.
         """
-        from dataclasses import replace
-
-        from zoo.core.predictive import joint_draws
-
         y, truth = joint_draws(self, data, 1, integer_seed(random_seed))
         return replace(data, y=y[0]), truth.isel(draw=0)
 

@@ -14,12 +14,16 @@ import xarray as xr
 
 from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import shortfall
+from zoo.core.convergence import Diagnosis, diagnose, diagnostics_table
+from zoo.core.groups import add_log_likelihood, extend
 from zoo.core.methods import MissingCapabilityError
 from zoo.core.prediction_rows import read_prediction
 from zoo.core.prediction_tables import prediction_table, require_output
 from zoo.core.predictive_law import summaries
+from zoo.core.pymc_models import model_of_fit, to_pymc
 from zoo.core.responses import drawn_responses, user_labels
 from zoo.core.storage import save
+from zoo.core.verdict import short_verdict
 from zoo.data.multitask import MultiTaskData
 from zoo.support.checks import probability
 
@@ -118,8 +122,6 @@ class Fit:
         ValueError
             The fit is one estimate (methods "em" and "map"): use :meth:`to_pymc`.
         """
-        from zoo.core.pymc_models import model_of_fit
-
         return model_of_fit(self)
 
     def to_pymc(
@@ -149,13 +151,9 @@ class Fit:
             Its ``posterior`` holds what predictions need: the posterior, draws given an estimate where the method
             gives one, and innovations of functions at new inputs.
         """
-        from zoo.core.pymc_models import to_pymc
-
         return to_pymc(self, X, task, t, new_task, random_seed)
 
     def __repr__(self) -> str:
-        from zoo.core.verdict import short_verdict
-
         sizes = self.idata["posterior"].sizes
         said = [
             f"Fit({self.factory!r}, method={self.method!r}, {sizes['chain']} chains x {sizes['draw']} draws",
@@ -191,8 +189,6 @@ class Fit:
         ValueError
             The fit is one estimate, or has fewer than four draws per chain; or a name is unknown.
         """
-        from zoo.core.convergence import diagnostics_table
-
         return diagnostics_table(self, var_names)
 
     # ---------------------------------------------------------------- prediction
@@ -217,7 +213,7 @@ class Fit:
             order of its columns; MultiTaskData brings its tasks, and its scale is known (so pass ``train``, never
             ``train.X``, where it is standardized). None where the fit has no features: t or task then numbers the rows.
         task : str, int or sequence, optional
-            Task of the rows: one for all, or one a row. Strings are task names; whole numbers are positions in
+            Task of the rows: one for all, or one per row. Strings are task names; whole numbers are positions in
             ``fit.data.task_names``, but labels in a column of a table. Left out: the column of a table ``X`` with the
             name that the tasks of the data came from (``fit.data.task_column``); else the data must have one task,
             or the rows are of one new task.
@@ -286,29 +282,26 @@ class Fit:
         self, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
     ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
         """Rows as the model sees them, the draws that predict them, and the generator to go on with."""
-        return read_prediction(self, X, task, t, new_task, random_seed, self._does_without_t)
-
-    def _does_without_t(self) -> bool:
-        """Whether predictions do without the t that the data have."""
-        return not self._uses_t
+        return read_prediction(self, X, task, t, new_task, random_seed)
 
     @cached_property
-    def _uses_t(self) -> bool:
-        return self.factory.uses_t(self)
+    def uses_t(self) -> bool:
+        """Whether predictions use the continuous task variable that the data have."""
+        return bool(self.factory.uses_t(self))
 
     @cached_property
     def state(self) -> Any:
         """What predictions need and the posterior does not hold: made once, by the engine or by ``factory.restore``."""
         return self.factory.restore(self)
 
-    def hand_over(self, state: Any) -> None:
-        """Take the state that an engine has made, instead of making it again."""
-        vars(self)["state"] = state
-
     @cached_property
-    def diagnoses(self) -> dict[str, Any]:
-        """What :mod:`zoo.core.convergence` found, once it has looked."""
-        return {}
+    def diagnosis(self) -> Diagnosis:
+        """R-hat and effective sample sizes of all entries, without the draws, which a copy would take along twice."""
+        return diagnose(self.posterior, self.factory.unordered_dims)._replace(groups=())
+
+    def hand_over(self, **made: Any) -> None:
+        """Take a ``state`` or a ``diagnosis`` that was made already, instead of making it again."""
+        vars(self).update(made)
 
     # What a model's fits can do beside this is in `core.capabilities`; here is what is said where they cannot.
     def __getattr__(self, name: str) -> Any:
@@ -337,8 +330,6 @@ class Fit:
         xarray.DataTree
             ``idata``, with ``log_likelihood`` holding ``y`` (dims ``chain, draw, obs``).
         """
-        from zoo.core.groups import add_log_likelihood
-
         return add_log_likelihood(self)
 
     def extend(self, *groups: str, draws: int = 500, random_seed: Any = None) -> xr.DataTree:
@@ -365,8 +356,6 @@ class Fit:
         NotImplementedError
             The model does not say the prior density of a variable.
         """
-        from zoo.core.groups import extend
-
         return extend(self, groups, draws, random_seed)
 
     # ---------------------------------------------------------------- files

@@ -52,7 +52,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     """See :meth:`zoo.ModelFactory.fit`."""
     model.require_call(data, asked.method)
     name = model.choose_method(asked.method, data)
-    method = next(m for m in model.method_table() if m.name == name)
+    method = model.method_named(name)
     auto = None
     if isinstance(asked.draws, str) or asked.max_draws is not None or asked.max_seconds is not None:
         limits = asked.max_draws, asked.max_seconds
@@ -96,7 +96,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     fit: Fit = model.fit_class(factory=model, data=data, idata=idata, method=name)
     mark_if_interrupted(idata, run.draws if auto is None else auto.asked, run.chains, fit.is_point)
     if result.state is not None:
-        fit.hand_over(result.state)
+        fit.hand_over(state=result.state)
     if method.has_chains:
         if auto is not None:
             auto.hand_over(fit)

@@ -30,25 +30,7 @@ def load(
     factory: type[Model] | None = None,
     likelihood: type[Likelihood] | None = None,
 ) -> Fit:
-    """Read a fit that :meth:`Fit.save` wrote. Nothing in the file is executed.
-
-    Parameters
-    ----------
-    path : path
-    find : callable
-        The class of this name among those that are installed, or None.
-    factory : type, optional
-        The class of a model of your own, which the package does not know by name.
-    likelihood : type, optional
-        The class of a likelihood of your own.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    ValueError
-        The file is damaged, or no fit of this package, or of another schema version.
-    """
+    """See :func:`zoo.load`; ``find`` gives the class of a name among those that are installed, or None."""
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"path {str(source)!r} is no file. Give the file that fit.save wrote.")

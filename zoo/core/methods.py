@@ -150,7 +150,7 @@ def choose(model: Model, method: str | None, data: MultiTaskData) -> str:
     if method is None:
         best = model.default_method(data)
         return next(iter(taking), best) if weighted and best not in taking else best
-    found = next((m for m in table if m.name == method), None)
+    found = model.method_named(method)
     if found is None:
         why = model.unserved(method) or f"method {method!r} is unknown to {type(model).__name__}."
         raise UnsupportedMethodError(f"{why} Choose from {', '.join(m.name for m in table)}.")

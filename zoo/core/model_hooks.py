@@ -15,6 +15,7 @@ from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, UnsupportedMethodError
 from zoo.core.observed import ObservedByLikelihood
+from zoo.core.predictive import depends_on, pointwise_log_likelihood
 from zoo.core.pymc_models import FactoryModel
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.compiled import ensure_compile_folder
@@ -85,8 +86,6 @@ class ModelHooks(ObservedByLikelihood):
         known to leave t alone counts as one that uses it (below it, ``prepare.leaves_t = True`` says that it does), and
         so does a hook that reads it as a number from ``data.source``. Override this where you know better.
         """
-        from zoo.core.predictive import depends_on
-
         if self.needs_t or not getattr(type(self).prepare, "leaves_t", False):
             return True
         words = (("priors latent observe", {"source", "t"}), ("conditional_moments", {"t"}))
@@ -211,8 +210,6 @@ class ModelHooks(ObservedByLikelihood):
         self, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
     ) -> np.ndarray:
         """Log density (S, N) of prepared rows at posterior draws (chain, draw, ...); here by the likelihood term."""
-        from zoo.core.predictive import pointwise_log_likelihood
-
         model: Any = self
         return pointwise_log_likelihood(model, data, y, posterior)
 

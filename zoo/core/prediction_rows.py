@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,11 @@ __all__ = ["read_prediction"]
 
 
 def read_prediction(
-    fit: Fitted,
-    X: Any,
-    task: Any,
-    t: Any,
-    new_task: bool,
-    random_seed: Any,
-    does_without_t: Callable[[], bool],
+    fit: Fitted, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
 ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
-    """Prepared rows, draws (chain, draw, ...) of the variables, and the generator to go on with.
-
-    ``does_without_t`` says whether predictions do without the t that the data have; it is called where rows have none.
-    """
+    """Prepared rows, draws (chain, draw, ...) of the variables, and the generator to go on with."""
     rng = generator(random_seed)
-    labels, features, t_values = read_rows(X, task, t, fit.data, new_task, does_without_t)
+    labels, features, t_values = read_rows(X, task, t, fit.data, new_task, lambda: not fit.uses_t)
     draws = fit.factory.predictive_posterior(fit, rng)
     posterior = {str(name): values.to_numpy() for name, values in draws.items()}
     known = fit.data.task_names

@@ -130,7 +130,7 @@ def weights_of_entries(weight: Any, observed: np.ndarray, labels: tuple[str, ...
     if raw.shape != observed.shape:
         raise ValueError(
             f"weight has shape {raw.shape} and Y has shape {observed.shape}. "
-            "Give one weight an entry of Y, or one a row."
+            "Give one weight per entry of Y, or one per row."
         )
     raw[~observed] = 1
     values = finite_matrix(raw, "weight", labels)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from zoo.data.rows import TaskRows
 
-__all__ = ["folds_of_inputs", "folds_of_rows"]
+__all__ = ["deal_rows", "folds_of_inputs", "folds_of_rows"]
 
 # A random deal of inputs to folds can paint itself into a corner where tasks have few inputs each.
 _DEALS_OF_INPUTS = 100
@@ -14,15 +16,23 @@ _DEALS_OF_INPUTS = 100
 
 def folds_of_rows(data: TaskRows, n: int, rng: np.random.Generator) -> np.ndarray:
     """Fold in which each observation is held out, (N,); -1 for never."""
-    fold = np.full(data.n_rows, -1)
+    fold, dealt = deal_rows(data.rows_by_task(), data.n_rows, n, rng)
+    _require_enough(dealt, n, "rows")
+    return fold
+
+
+def deal_rows(
+    rows_by_task: Iterable[np.ndarray], n_rows: int, n: int, rng: np.random.Generator | np.random.RandomState
+) -> tuple[np.ndarray, int]:
+    """Fold of each row, (N,), -1 of the only row of a task, which is never held out; and how many rows are."""
+    fold = np.full(n_rows, -1)
     dealt = 0
-    for rows in data.rows_by_task():
+    for rows in rows_by_task:
         if len(rows) > 1:
             # Goes on where the last task stopped: else the first folds would get every task's odd row.
             fold[rng.permutation(rows)] = (dealt + np.arange(len(rows))) % n
             dealt += len(rows)
-    _require_enough(dealt, n, "rows")
-    return fold
+    return fold, dealt
 
 
 def folds_of_inputs(data: TaskRows, n: int, rng: np.random.Generator) -> np.ndarray:

@@ -28,7 +28,7 @@ from zoo.support.seeds import generator
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["MultiTaskData", "Transform"]
+__all__ = ["MultiTaskData", "Transform", "with_ones"]
 
 # Of its mean: a standard deviation below it is rounding, of a constant column.
 _ROUNDING = 1e-12
@@ -193,7 +193,7 @@ class MultiTaskData(Constructed):
             )
         return replace(
             self,
-            inputs=_with_ones(self.inputs),
+            inputs=with_ones(self.inputs),
             feature_names=(*self.feature_names, name),
             transform=transform,
         )
@@ -204,7 +204,8 @@ def _positions(rows: Any) -> np.ndarray:
     return index.astype(np.int64) if index.size == 0 else index
 
 
-def _with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
+def with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
+    """The rows with a last column of ones."""
     ones = np.ones((inputs.shape[0], 1))
     if not is_sparse(inputs):
         return np.column_stack([inputs, ones])

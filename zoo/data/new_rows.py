@@ -80,7 +80,7 @@ def _no_features(task: Any, t: Any) -> np.ndarray:
     """Inputs (n, 0) of rows that t or the tasks number."""
     if t is None and (task is None or isinstance(task, str)):
         raise ValueError(
-            "X is None, so nothing says how many rows there are. Give t or task, one entry a row."
+            "X is None, so nothing says how many rows there are. Give t or task, one entry per row."
         )
     return np.empty((len(np.atleast_1d(task if t is None else t)), 0))
 

@@ -327,7 +327,7 @@ def _task_sizes(n_per_task: Any, n_tasks: int) -> np.ndarray:
         return np.full(n_tasks, n_per_task)
     sizes = list(by_name(n_per_task, "n_per_task", [f"task {i}" for i in range(n_tasks)]))
     if len(sizes) != n_tasks:
-        raise ValueError(f"n_per_task has {len(sizes)} entries for {n_tasks} tasks. Give one a task.")
+        raise ValueError(f"n_per_task has {len(sizes)} entries for {n_tasks} tasks. Give one per task.")
     for size in sizes:
         whole_number(size, "n_per_task")
     return np.array(sizes)

@@ -38,7 +38,7 @@ SETS = ("customers", "computers", "school")
 # Off the picture for most lam: it is drawn, and does not set the axes.
 _LITERAL = "epsilon-insensitive loss, gamma = 1"
 
-# Tasks and rows a task: One SVM, individual, identity, PCA; percent of the test rows.
+# Tasks and rows per task: One SVM, individual, identity, PCA; percent of the test rows.
 PAPER_TABLE_1 = {
     (50, 20): (41.97, 29.86, 28.72, 29.16),
     (100, 20): (41.41, 29.86, 28.30, 29.26),

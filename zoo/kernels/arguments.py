@@ -81,7 +81,7 @@ def unnamed(value: Any, argument: str, order: str = "the order that the document
 
 
 def by_task(value: Any, argument: str, task_names: Any, square: bool = False) -> tuple[Any, Any]:
-    """A parameter with one entry a task, by the tasks' names where it has them; and the names of the tasks.
+    """A parameter with one entry per task, by the tasks' names where it has them; and the names of the tasks.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def psd_matrix(value: Any, argument: str, definite: bool = False) -> Any:
 
 
 def number_of_tasks(value: Any, n_tasks: int | None, argument: str, task_names: Any = None) -> int:
-    """T, the length of a parameter with one entry a task; of a tensor that hides its length, ``n_tasks``."""
+    """T, the length of a parameter with one entry per task; of a tensor that hides its length, ``n_tasks``."""
     length = value.type.shape[0] if isinstance(value, Variable) else len(value)
     if n_tasks is None and length is None and task_names is not None:
         n_tasks = len(task_names)

@@ -50,7 +50,7 @@ class ICM(TaskKernel):
         kappa = by_task(kappa, "kappa", self.task_names)[0]
         self.kappa = parameter(kappa, "kappa", ndim=(0, 1), least=0.0)
         if not isinstance(self.kappa, float | Variable) and len(self.kappa) != n_tasks:
-            raise ValueError(f"kappa has {len(self.kappa)} entries, and W {n_tasks} rows. Give one a task.")
+            raise ValueError(f"kappa has {len(self.kappa)} entries, and W {n_tasks} rows. Give one per task.")
 
     def loadings(self) -> tuple[Any, Any]:
         """``kappa`` and ``W``."""

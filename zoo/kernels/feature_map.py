@@ -29,7 +29,7 @@ class FeatureMap(TaskKernel):
     input_dim, task_names, active_dims
         As for :class:`~zoo.kernels.task_kernel.TaskKernel`.
     B : (T, p, D) array or tensor
-        The maps, one a task.
+        The maps, one per task.
     degree : int
         r of eq (33).
     kernel : pm.gp.cov.Covariance, optional
@@ -90,7 +90,7 @@ class FeatureMap(TaskKernel):
         matrices = [finite_matrix(D, f"maps[{i}]", None) for i, D in enumerate(maps)]
         if len(matrices) != len(dims):
             raise ValueError(
-                f"maps has {len(matrices)} matrices, and dims {len(dims)} tasks. Give one a task."
+                f"maps has {len(matrices)} matrices, and dims {len(dims)} tasks. Give one per task."
             )
         for i, (D, d) in enumerate(zip(matrices, dims, strict=True)):
             if D.shape != (len(matrices[0]), d):

@@ -31,7 +31,7 @@ _ROUNDING = 1e-10
 def names_of_tasks(given: Sequence[str] | None, n_tasks: int) -> tuple[str, ...]:
     """The names that were given, one for each task, or "task 0", "task 1", ..."""
     if given and len(given) != n_tasks:
-        raise ValueError(f"task_names has {len(given)} names for {n_tasks} tasks. Give one a task.")
+        raise ValueError(f"task_names has {len(given)} names for {n_tasks} tasks. Give one per task.")
     return names(given or None, "task_names", n_tasks, "task ")
 
 

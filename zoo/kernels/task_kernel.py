@@ -254,5 +254,5 @@ def _task_names(values: Any, n_tasks: int) -> tuple[str, ...]:
     if values is None:
         return names(None, "task_names", n_tasks, "task ")
     if len(values) != n_tasks:
-        raise ValueError(f"task_names has {len(values)} names for {n_tasks} tasks. Give one a task.")
+        raise ValueError(f"task_names has {len(values)} names for {n_tasks} tasks. Give one per task.")
     return names(values, "task_names")

@@ -56,6 +56,11 @@ class HilbertBasis:
         ]
         return np.stack([grid.ravel() for grid in np.meshgrid(*columns, indexing="ij")], axis=1)
 
+    @property
+    def finest(self) -> np.ndarray:
+        """Distance of the zeros of the finest sine of each column, (P,): shorter lengthscales are all alike to it."""
+        return 2.0 * self.half_width / np.array(self.size)
+
     def features(self, t: np.ndarray) -> np.ndarray:
         """The functions at t (n, P), as (n, m). Outside the box there is no prior: t is moved to its edge."""
         result = np.ones((len(t), 1))

@@ -15,12 +15,11 @@ neighbours changes the logarithm of a term by
 .. math:: d \log p = g_v\, u' dA\, u + g_\mu\, u' dA\, \alpha, \quad
     g_v = \tfrac12 (e_i^2 / v_i^2 - 1 / v_i), \quad g_\mu = e_i / v_i,
 
-a weight of rank two: one factorisation a row gives all derivatives, at the cost of summing over its pairs once.
+a weight of rank two: one factorisation per row gives all derivatives, at the cost of summing over its pairs once.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,17 +27,19 @@ from typing import Any
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.latent.vecchia_terms import Terms, covariance, derivatives, workspace
+from zoo.latent.vecchia_terms import Terms, Workspace, covariance, derivatives, workspace
 
 __all__ = [
     "Rows",
-    "available_threads",
     "back_substitute",
     "evidence",
     "factorise",
+    "forward_substitute",
     "gather",
     "in_blocks",
     "pair_weights",
+    "require_finite",
+    "with_neighbours",
 ]
 
 # Rows that one call of a compiled function works on: sums are over blocks, in their order, whatever the threads.
@@ -76,11 +77,6 @@ class Rows:
         """Logarithm of what a law of smaller variance has, and the density to the power of its weight has not."""
         left, log_noise = float(np.sum(self.weight - 1.0)), float(theta[self.terms.noise])
         return left * (log_noise + 0.5 * np.log(2.0 * np.pi)) + 0.5 * float(np.sum(np.log(self.weight)))
-
-
-def available_threads() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_blocks(n: int, work: Callable[[int, int], Any], threads: int, size: int = _BLOCK) -> list[Any]:
@@ -127,15 +123,20 @@ def evidence(
         return value, gradient
 
     parts = in_blocks(len(chosen), work, threads)
-    value = float(np.sum([part[0] for part in parts]))
-    if not np.isfinite(value):
-        raise np.linalg.LinAlgError(
-            "a covariance matrix of a row and its neighbours is singular to rounding."
-        )
+    value = require_finite(np.sum([part[0] for part in parts]))
     factor = len(rows) / len(chosen)
     gradient = factor * np.sum([part[1] for part in parts], axis=0)
     gradient[rows.terms.noise] -= float(np.sum(rows.weight - 1.0))
     return factor * value - rows.beyond(theta), gradient
+
+
+def require_finite(total: Any) -> float:
+    """The sum of what compiled functions gave, which is not a number where a covariance was singular."""
+    if not np.isfinite(total):
+        raise np.linalg.LinAlgError(
+            "a covariance matrix of a row and its neighbours is singular to rounding."
+        )
+    return float(total)
 
 
 @njit(cache=True, nogil=True)
@@ -162,6 +163,47 @@ def factorise(K: np.ndarray, L: np.ndarray, first: int, n: int) -> bool:
             else:
                 return False
     return True
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def with_neighbours(
+    terms: Terms,
+    theta: np.ndarray,
+    noise: float,
+    x: np.ndarray,
+    t: np.ndarray,
+    weight: np.ndarray,
+    neighbours: np.ndarray,
+    i: int,
+    index: np.ndarray,
+    room: Workspace,
+) -> int:
+    """Factorise the covariance, noise included, of the neighbours of row i and of the row itself, which is the last.
+
+    Their numbers stand in ``index``. Returns how many there are, or 0 where the matrix is singular to rounding.
+    """
+    n = 0
+    while n < neighbours.shape[1] and neighbours[i, n] >= 0:
+        index[n] = neighbours[i, n]
+        n += 1
+    index[n] = i
+    n += 1
+    gather(t, index, n, room.t, 0)
+    gather(x, index, n, room.x, 0)
+    covariance(terms, theta, room, 0, n)
+    for p in range(n):
+        room.K[p * (p + 1) // 2 + p] += noise / weight[index[p]]
+    return n if factorise(room.K, room.factor, 0, n) else 0
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def forward_substitute(L: np.ndarray, n: int, v: np.ndarray) -> None:
+    """Solve ``L x = v`` in place."""
+    for p in range(n):
+        own, left = p * (p + 1) // 2, v[p]
+        for q in range(p):
+            left -= L[own + q] * v[q]
+        v[p] = left / L[own + p]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -215,23 +257,13 @@ def _evidence_of(
     L, noise, total = room.factor, np.exp(2.0 * theta[terms.noise]), 0.0
     white, alpha, u = room.vectors[0], room.vectors[1], room.vectors[2]
     for i in rows:
-        m = 0
-        while m < most - 1 and neighbours[i, m] >= 0:
-            index[m] = neighbours[i, m]
-            m += 1
-        index[m], n = i, m + 1
-        gather(t, index, n, room.t, 0)
-        gather(x, index, n, room.x, 0)
-        covariance(terms, theta, room, 0, n)
-        for p in range(n):
-            room.K[p * (p + 1) // 2 + p] += noise / weight[index[p]]
-        if not factorise(room.K, L, 0, n):
+        n = with_neighbours(terms, theta, noise, x, t, weight, neighbours, i, index, room)
+        if n == 0:
             return np.nan
         for p in range(n):
-            own, left = p * (p + 1) // 2, y[index[p]]
-            for q in range(p):
-                left -= L[own + q] * white[q]
-            white[p] = left / L[own + p]
+            white[p] = y[index[p]]
+        forward_substitute(L, n, white)
+        m = n - 1
         last = m * (m + 1) // 2
         root = L[last + m]
         total += -0.5 * white[m] ** 2 - np.log(root) - 0.5 * np.log(2.0 * np.pi)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.latent.vecchia import Rows, back_substitute, factorise, gather, in_blocks
+from zoo.latent.vecchia import Rows, back_substitute, factorise, forward_substitute, gather, in_blocks
 from zoo.latent.vecchia_terms import Terms, covariance, workspace
 
 __all__ = ["JointLaw", "joint_law", "moments"]
@@ -110,10 +110,8 @@ def _moments_of(
         if not factorise(room.K, L, 0, m):
             return False
         for p in range(m):
-            at, left = p * (p + 1) // 2, y[near[p]]
-            for q in range(p):
-                left -= L[at + q] * white[q]
-            white[p] = left / L[at + p]
+            white[p] = y[near[p]]
+        forward_substitute(L, m, white)
         for i in range(place[g], place[g + 1]):
             own[0] = i
             gather(new_t, own, 1, room.t, m)
@@ -121,17 +119,13 @@ def _moments_of(
             covariance(terms, theta, room, m, m + 1)
             mu, v = 0.0, room.K[last + m]
             for p in range(m):
-                at, left = p * (p + 1) // 2, room.K[last + p]
-                for q in range(p):
-                    left -= L[at + q] * room.K[last + q]
-                left /= L[at + p]
-                room.K[last + p] = left
-                mu += left * white[p]
-                v -= left * left
+                b[p] = room.K[last + p]
+            forward_substitute(L, m, b)
+            for p in range(m):
+                mu += b[p] * white[p]
+                v -= b[p] * b[p]
             mean[i], variance[i] = mu, v
             if features.shape[1] > 0:
-                for p in range(m):
-                    b[p] = room.K[last + p]
                 back_substitute(L, m, b)
                 _add_features(features, near, m, b, explained[i])
     return True

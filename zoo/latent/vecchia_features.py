@@ -27,8 +27,16 @@ from scipy.linalg import solve_triangular
 
 from zoo.inference.compiled import njit
 from zoo.latent.basis_regression import BasisMode, Gram, gaussian_evidence
-from zoo.latent.vecchia import Rows, back_substitute, factorise, gather, in_blocks, pair_weights
-from zoo.latent.vecchia_terms import Terms, covariance, derivatives, workspace
+from zoo.latent.vecchia import (
+    Rows,
+    back_substitute,
+    forward_substitute,
+    in_blocks,
+    pair_weights,
+    require_finite,
+    with_neighbours,
+)
+from zoo.latent.vecchia_terms import Terms, derivatives, workspace
 
 __all__ = ["SharedEvidence", "evidence_with_features"]
 
@@ -98,11 +106,7 @@ def evidence_with_features(
             )
         )
 
-    logs = float(np.sum(in_blocks(len(chosen), whiten, threads)))
-    if not np.isfinite(logs):
-        raise np.linalg.LinAlgError(
-            "a covariance matrix of a row and its neighbours is singular to rounding."
-        )
+    logs = require_finite(np.sum(in_blocks(len(chosen), whiten, threads)))
     own, shared = white[:, 0], white[:, 1:]
     gram = Gram(
         np.asfortranarray(factor * (shared.T @ shared)), factor * (shared.T @ own), factor * float(own @ own),
@@ -156,18 +160,10 @@ def _whiten(
     index = np.zeros(most, dtype=np.int64)
     L, noise, total, u = room.factor, np.exp(2.0 * theta[terms.noise]), 0.0, room.vectors[0]
     for a in range(len(rows)):
-        i, m = rows[a], 0
-        while m < most - 1 and neighbours[i, m] >= 0:
-            index[m] = neighbours[i, m]
-            m += 1
-        index[m], n = i, m + 1
-        gather(t, index, n, room.t, 0)
-        gather(x, index, n, room.x, 0)
-        covariance(terms, theta, room, 0, n)
-        for q in range(n):
-            room.K[q * (q + 1) // 2 + q] += noise / weight[index[q]]
-        if not factorise(room.K, L, 0, n):
+        n = with_neighbours(terms, theta, noise, x, t, weight, neighbours, rows[a], index, room)
+        if n == 0:
             return np.nan
+        m = n - 1
         last = m * (m + 1) // 2
         root = L[last + m]
         total += np.log(root)
@@ -175,7 +171,7 @@ def _whiten(
             u[q] = -L[last + q]
         back_substitute(L, m, u)
         for k in range(p):
-            white[a, k] = both[i, k] / root
+            white[a, k] = both[rows[a], k] / root
         for q in range(m):
             scale, near = u[q] / root, index[q]
             for k in range(p):
@@ -206,17 +202,8 @@ def _slopes(
     L, noise = room.factor, np.exp(2.0 * theta[terms.noise])
     alpha, u = room.vectors[1], room.vectors[2]
     for a in range(len(rows)):
-        i, m = rows[a], 0
-        while m < most - 1 and neighbours[i, m] >= 0:
-            index[m] = neighbours[i, m]
-            m += 1
-        index[m], n = i, m + 1
-        gather(t, index, n, room.t, 0)
-        gather(x, index, n, room.x, 0)
-        covariance(terms, theta, room, 0, n)
-        for q in range(n):
-            room.K[q * (q + 1) // 2 + q] += noise / weight[index[q]]
-        factorise(room.K, L, 0, n)
+        n = with_neighbours(terms, theta, noise, x, t, weight, neighbours, rows[a], index, room)
+        m = n - 1
         last = m * (m + 1) // 2
         root = L[last + m]
         for q in range(m):
@@ -225,11 +212,7 @@ def _slopes(
                 total += features[near, k] * solved[a, k]
             alpha[q], u[q] = error[a] * residual[near] + total, -L[last + q]
         # Both factors of the inverse: alpha stands before the first of them.
-        for q in range(m):
-            at, left = q * (q + 1) // 2, alpha[q]
-            for k in range(q):
-                left -= L[at + k] * alpha[k]
-            alpha[q] = left / L[at + q]
+        forward_substitute(L, m, alpha)
         back_substitute(L, m, alpha)
         back_substitute(L, m, u)
         alpha[m], u[m] = 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Predictions of one Gaussian process a task as a PyTensor operation: by Python, for graphs of predictions alone."""
+"""Predictions of one Gaussian process per task as a PyTensor operation: by Python, for graphs of predictions alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-r"""Marginal likelihood of one Gaussian process a task (srijith2014 eq 6) as a PyTensor operation.
+r"""Marginal likelihood of one Gaussian process per task (srijith2014 eq 6) as a PyTensor operation.
 
-The value and all derivatives come from one compiled pass with one factorisation a task; a graph of PyTensor's own
+The value and all derivatives come from one compiled pass with one factorisation per task; a graph of PyTensor's own
 operations needs several passes and a node for every size of task (measured in the benchmarks page).
 """
 

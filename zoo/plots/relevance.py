@@ -117,7 +117,9 @@ def relevance_map(
 
     table = _relevance(fit, {"kappa_standardized": ()})
     if "task" not in table["kappa_standardized"].dims:
-        raise ValueError("fit has one ARD parameter a feature for all tasks. Show them with relevance_bars.")
+        raise ValueError(
+            "fit has one ARD parameter per feature for all tasks. Show them with relevance_bars."
+        )
     values = table["kappa_standardized"]
     features, tasks = ([str(name) for name in values[dim].to_numpy()] for dim in ("feature", "task"))
     kappa = values.transpose("feature", "task").to_numpy()

@@ -20,7 +20,7 @@ from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.methods import UnsupportedMethodError
 from zoo.data.columns import task_column
-from zoo.data.multitask import MultiTaskData
+from zoo.data.multitask import MultiTaskData, with_ones
 from zoo.data.new_rows import column_labels
 from zoo.sklearn.parameters import FactoryParameters
 from zoo.sklearn.rows import Rows, read_rows
@@ -162,7 +162,7 @@ class MultiTaskEstimator(FactoryParameters):
         rows = read_rows(self, X, task, reset=False)
         features: Any = rows.features
         if self._constant:
-            features = _with_constant(features)
+            features = with_ones(features)
         known = self.fit_.data.task_names
         labels = self._labels(rows, features.shape[0], known)
         is_new = ~np.isin(labels, known)
@@ -249,14 +249,6 @@ def _read_weight(sample_weight: Any, features: Any) -> tuple[np.ndarray, np.ndar
         raise ValueError("sample_weight is 0 in every row. Give at least one row a weight above 0.")
     # Models that know no weights serve rows that count alike.
     return keep, None if (weight[keep] == 1.0).all() else weight[keep]
-
-
-def _with_constant(features: Any) -> Any:
-    if hasattr(features, "tocsr"):
-        from scipy.sparse import csr_matrix, hstack
-
-        return hstack([features, csr_matrix(np.ones((features.shape[0], 1)))], format="csr")
-    return np.column_stack([features, np.ones(len(features))])
 
 
 def _refuse_new_task(label: Any, known: tuple[str, ...], error: Exception) -> NoReturn:

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
+from zoo.data.folds import deal_rows
 from zoo.sklearn.rows import column_at
 from zoo.support.checks import whole_number
 from zoo.support.frames import read_column, read_table
@@ -104,14 +105,8 @@ class RowsWithinTasks(_TaskSplitter):
     """
 
     def _deal(self, codes: np.ndarray, n: int, random: np.random.RandomState) -> np.ndarray:
-        fold = np.full(len(codes), -1)
-        dealt = 0
-        for task in range(codes.max(initial=-1) + 1):
-            rows = np.flatnonzero(codes == task)
-            if len(rows) > 1:
-                # Goes on where the last task stopped: else every odd row went to the first folds.
-                fold[random.permutation(rows)] = (dealt + np.arange(len(rows))) % n
-                dealt += len(rows)
+        rows_by_task = [np.flatnonzero(codes == task) for task in range(codes.max(initial=-1) + 1)]
+        fold, dealt = deal_rows(rows_by_task, len(codes), n, random)
         if dealt < n:
             raise ValueError(
                 f"n_splits is {n}, but only {dealt} rows can be held out: the only row of a task cannot. "

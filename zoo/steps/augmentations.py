@@ -2,7 +2,8 @@ r"""Compiled draws of augmentation variables, for rows that have parameters of t
 
 Every function fills ``w`` and ``v`` (n,) with :math:`\log p(y, \text{auxiliary} \mid e) = -w e^2/2
 + v e` up to a constant, given the predictor ``e`` (n,) and parameters (n,), each contiguous
-float64. The derivations stand beside the samplers of the factories,
+float64. Where a sampler of the factories takes parameters by task, each row is handed to it as a task
+of its own. The derivations stand beside these samplers,
 :mod:`zoo.inference.gibbs.augmented_real_responses`,
 :mod:`zoo.inference.gibbs.augmented_discrete_responses` and :mod:`zoo.inference.gibbs.augmented_probit`.
 """
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.augmented_probit import normal_excess
+from zoo.inference.gibbs.augmented_probit import ProbitParameters, probit_draw
+from zoo.inference.gibbs.augmented_real_responses import StudentTParameters, student_t_draw
 from zoo.inference.gibbs.draws import inverse_gaussians
 from zoo.inference.gibbs.polya_gamma import polya_gamma
 
@@ -39,13 +41,8 @@ def _polya_gamma(rng, e, w, v, shape, linear):
         v[n] = linear[n]
 
 
-@njit(cache=True, nogil=True)
 def _student_t(rng, e, w, v, y, degrees, scale):
-    for n in range(len(e)):
-        s, nu = scale[n], degrees[n]
-        r = (y[n] - e[n]) / s
-        w[n] = rng.standard_gamma(0.5 * (nu + 1.0)) / (0.5 * (nu + r * r)) / (s * s)
-        v[n] = w[n] * y[n]
+    student_t_draw(rng, e, y, np.ones(len(e)), np.arange(len(e)), StudentTParameters(scale, degrees), w, v)
 
 
 @njit(cache=True, nogil=True)
@@ -90,12 +87,8 @@ def _tube(rng, e, w, v, y, C, epsilon):
         v[n] = square * ((y[n] - epsilon[n]) * above[n] + (y[n] + epsilon[n]) * below[n])
 
 
-@njit(cache=True, nogil=True)
 def _probit(rng, e, w, v, y):
-    """Albert & Chib (1993): the label is the sign of a normal variable."""
-    for n in range(len(e)):
-        w[n] = 1.0
-        v[n] = y[n] * normal_excess(rng, -y[n] * e[n])
+    probit_draw(rng, e, y, np.ones(len(e)), np.arange(len(e)), ProbitParameters(), w, v)
 
 
 DRAWS: Mapping[str, Callable[..., Any]] = MappingProxyType(

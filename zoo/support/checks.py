@@ -180,7 +180,7 @@ def names(
         raise ValueError(f"{argument} is {values!r}. Give a list of names.")
     given = list(values)
     if length is not None and len(given) != length:
-        raise ValueError(f"{argument} has {len(given)} names for {length} columns. Give one a column.")
+        raise ValueError(f"{argument} has {len(given)} names for {length} columns. Give one per column.")
     result = tuple("" if _is_missing(value) else str(value) for value in given)
     seen: set[str] = set()
     for name in result:

@@ -22,7 +22,7 @@ from typing import Any
 from zoo.support.checks import one_of
 from zoo.support.warning_types import warn_user
 
-__all__ = ["LIKELIHOODS", "MODELS", "broken", "entries", "load_class", "warn"]
+__all__ = ["LIKELIHOODS", "MODELS", "broken", "entries", "load_class"]
 
 MODELS, LIKELIHOODS = "zoo.models", "zoo.likelihoods"
 
@@ -45,7 +45,7 @@ def entries(group: str, own: Collection[str]) -> dict[str, list[EntryPoint]]:
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
         if entry.name in own:
-            warn(
+            warn_user(
                 f"package {package_of(entry)!r} has an entry point {entry.name!r} in the group {group!r}, which is a "
                 f"name of the package 'zoo' itself. The name means that of 'zoo'. Ask the authors of "
                 f"{package_of(entry)!r} for another name, or uninstall it."
@@ -54,7 +54,7 @@ def entries(group: str, own: Collection[str]) -> dict[str, list[EntryPoint]]:
             found.setdefault(entry.name, []).append(entry)
     for name, several in found.items():
         if len(several) > 1:
-            warn(_clash(name, group, several))
+            warn_user(_clash(name, group, several))
     return found
 
 
@@ -95,11 +95,6 @@ def broken(entry: EntryPoint, reason: str) -> ValueError:
 def package_of(entry: EntryPoint) -> str:
     """Name of the package that declares an entry point."""
     return str(entry.dist.name) if entry.dist is not None else entry.value.partition(":")[0]
-
-
-def warn(message: str) -> None:
-    """Warn at the line outside of this package that asked."""
-    warn_user(message)
 
 
 def _clash(name: str, group: str, several: list[EntryPoint]) -> str:

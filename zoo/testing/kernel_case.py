@@ -45,7 +45,7 @@ class KernelTestCase:
         raise NotImplementedError("override make_kernel to return the kernel under test")
 
     def make_inputs(self) -> np.ndarray:
-        """Inputs: three rows a task, and in the kernel's last active column the task."""
+        """Inputs: three rows per task, and in the kernel's last active column the task."""
         kernel, rng = self.make_kernel(), np.random.default_rng(1)
         X = rng.standard_normal((3 * kernel.n_tasks, kernel.input_dim))
         X[:, kernel.active_dims[-1]] = np.arange(len(X)) % kernel.n_tasks

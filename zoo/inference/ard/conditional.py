@@ -1,4 +1,4 @@
-"""Conditional laws of one Gaussian process a task with ARD parameters: at new inputs, and with a row left out."""
+"""Conditional laws of one Gaussian process per task with ARD parameters: at new inputs, and with a row left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Marginal likelihood of one Gaussian process a task, with its gradient, for all tasks in one compiled call.
+r"""Marginal likelihood of one Gaussian process per task, with its gradient, for all tasks in one compiled call.
 
 Each task has its own ARD parameters (srijith2014 eqs 4 to 6):
 
@@ -18,7 +18,7 @@ Rows of a task at the same input count as one: with :math:`c` rows there, mean :
 A row of weight h has the density :math:`N(y; f, \sigma^2)^h`, that of h rows alike: c, N, :math:`\bar y` and S are then
 sums by the weights.
 
-One factorisation a task: of A (n x n), or for a linear kernel with fewer features than inputs of the matrix
+One factorisation per task: of A (n x n), or for a linear kernel with fewer features than inputs of the matrix
 :math:`M = \sigma^2 I + W^{1/2} Z^\top C Z W^{1/2}` of its features :math:`Z = [X, 1]` and their weights
 :math:`W = (a \kappa, m^2)`, for which the Gram matrices are made once.
 """

@@ -26,7 +26,7 @@ Three facts keep it fast and safe.
   of squares is a difference.
 - In functions: with K the covariance at the inputs and :math:`B = \sum_t E_t (K_{tt} + \sigma^2 I)^{-1} E_t'`, where
   :math:`E_t` places a task's rows, :math:`\sum_t \mathrm{Cov}_t = T K - K B K`: two
-  large products a step, not one a task.
+  large products per step, not one per task.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ def _check_start(
         or not np.isfinite(noise).all()
     ):
         raise ValueError(
-            "the noise of start is a positive standard deviation, or one a task with noise_by_task"
+            "the noise of start is a positive standard deviation, or one per task with noise_by_task"
         )
     return mean, cov, np.broadcast_to(noise, n_tasks) if by_task else noise
 

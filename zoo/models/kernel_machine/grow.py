@@ -129,7 +129,7 @@ def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_se
     result = fit.__class__(
         factory=factory, data=data, idata=idata, method=fit.method, conditioned=fit.conditioned
     )
-    result.hand_over(state)
+    result.hand_over(state=state)
     return result
 
 

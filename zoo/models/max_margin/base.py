@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.joining import of_some_task
-from zoo.core.methods import Run, UnsupportedMethodError
+from zoo.core.methods import Result, Run, UnsupportedMethodError
 from zoo.core.prior_density import coefficients_density, covariance_density, scale_density
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
@@ -21,7 +21,7 @@ from zoo.inference.run.chains import run_chains
 from zoo.likelihoods.coding import encode_labels
 from zoo.support.checks import covariance, one_of, positive
 
-__all__ = ["MaxMarginBase", "run_kernel"]
+__all__ = ["MaxMarginBase"]
 
 _WORDS = ("learned", "identity")
 
@@ -159,6 +159,33 @@ class MaxMarginBase(ModelFactory):
                 'Use task_cov="learned" or "identity".'
             )
 
+    # ---------------------------------------------------------------- inference
+
+    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
+        raise NotImplementedError
+
+    def _fit_gibbs(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        cores: int | None = None,
+        threads: int | None = None,
+        thin: int = 1,
+        start: Fit | None = None,
+        group_moves: bool = True,
+        paper_scaling: bool = False,
+    ) -> Result:
+        """``paper_scaling``: the paper's rescaling of the task covariance; the draws are then of no posterior."""
+        kernel = self.gibbs_kernel(
+            data, y, group_moves=group_moves and not paper_scaling, paper_scaling=paper_scaling
+        )
+        starts = None if start is None else _last_draws(start, data)
+        return Result(
+            *run_chains(kernel, starts=starts, cores=cores, threads=threads, thin=thin, **run._asdict())
+        )
+
     # ---------------------------------------------------------------- priors
 
     def _nu(self, which: str, size: int) -> float:
@@ -264,14 +291,6 @@ class MaxMarginBase(ModelFactory):
 def _exchangeable(correlation: float, size: int) -> np.ndarray:
     """Unit variances and one correlation."""
     return (1.0 - correlation) * np.eye(size) + correlation
-
-
-def run_kernel(
-    kernel: MatrixNormalKernel, data: MultiTaskData, run: Run, start: Fit | None, **options: Any
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Chains of a kernel, from dispersed starts or from the last draws of another fit."""
-    starts = None if start is None else _last_draws(start, data)
-    return run_chains(kernel, starts=starts, **options, **run._asdict())
 
 
 def _last_draws(fit: Fit, data: MultiTaskData) -> list[dict[str, np.ndarray]]:

@@ -10,7 +10,6 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run
 from zoo.core.wide_data import require_narrow
@@ -21,7 +20,7 @@ from zoo.inference.gibbs.buffet_step import IndianBuffetGibbs
 from zoo.inference.gibbs.latent_features import LatentFeatureKernel
 from zoo.inference.gibbs.matrix_normal import CovariancePrior
 from zoo.inference.run.nuts import sample_nuts, sample_with_steps
-from zoo.models.max_margin.base import MaxMarginBase, run_kernel
+from zoo.models.max_margin.base import MaxMarginBase
 from zoo.support.checks import positive, whole_number
 
 __all__ = ["NonparametricMaxMargin"]
@@ -176,23 +175,8 @@ class NonparametricMaxMargin(MaxMarginBase):
         )
         return name
 
-    def _fit_gibbs(
-        self,
-        data: MultiTaskData,
-        y: np.ndarray,
-        run: Run,
-        cores: int | None = None,
-        threads: int | None = None,
-        thin: int = 1,
-        start: Fit | None = None,
-        group_moves: bool = True,
-        paper_scaling: bool = False,
-    ) -> Result:
-        """``paper_scaling``: the paper's rescaling of the task covariance; the draws are then of no posterior."""
-        kernel = self.gibbs_kernel(
-            data, y, group_moves=group_moves and not paper_scaling, paper_scaling=paper_scaling
-        )
-        return Result(*run_kernel(kernel, data, run, start, cores=cores, threads=threads, thin=thin))
+    # Derived for the hooks of this class: a subclass is held against it.
+    _fit_gibbs = MaxMarginBase._fit_gibbs
 
     def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> LatentFeatureKernel:
         """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""

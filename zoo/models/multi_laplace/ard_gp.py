@@ -166,7 +166,7 @@ class TaskProcessesRV(SymbolicRandomVariable):
 
 
 class TaskProcesses(Continuous):
-    """Responses (N,) of one Gaussian process a task, functions integrated out (srijith2014 eq 6).
+    """Responses (N,) of one Gaussian process per task, functions integrated out (srijith2014 eq 6).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Gaussian processes, one a task, that select features jointly (Srijith & Shevade 2014)."""
+"""Gaussian processes, one per task, that select features jointly (Srijith & Shevade 2014)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RelevanceFit(Condition, Relevance):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLaplaceGP(MultiLaplaceDescription):
-    r"""Gaussian processes, one a task, that select features jointly through a prior on their ARD parameters.
+    r"""Gaussian processes, one per task, that select features jointly through a prior on their ARD parameters.
 
     .. math::
 

@@ -39,7 +39,7 @@ class FunctionData(MultiTaskData):
 
 @dataclass(frozen=True, kw_only=True)
 class NIWGaussianProcess(NIWBase):
-    r"""Gaussian processes, one a task, whose mean and covariance function are learned from all tasks.
+    r"""Gaussian processes, one per task, whose mean and covariance function are learned from all tasks.
 
     .. math::
 

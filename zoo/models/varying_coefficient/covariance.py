@@ -34,7 +34,7 @@ class InstanceKernel:
     kernel : str or tuple
         A word, or the description of a covariance of PyMC.
     lengthscale : "shared", "per_feature", "fixed" or float
-        What is learned: of a word one lengthscale, or one a feature; of a covariance all that may be learned.
+        What is learned: of a word one lengthscale, or one per feature; of a covariance all that may be learned.
     rows : VaryingRows
     """
 

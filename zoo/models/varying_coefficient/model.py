@@ -27,6 +27,7 @@ from zoo.models.kernel_machine.space import matrix_root
 from zoo.models.varying_coefficient import methods as engine
 from zoo.models.varying_coefficient.covariance import beyond_the_data
 from zoo.models.varying_coefficient.description import VaryingDescription
+from zoo.models.varying_coefficient.reading import coefficients
 from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.models.varying_coefficient.vecchia import functions_at
 from zoo.models.varying_coefficient.white import white_values, white_weights
@@ -70,7 +71,7 @@ class VaryingCoefficientGP(VaryingDescription):
     instance_kernel : "linear", word or pm.gp.cov.Covariance
         Covariance of the features.
     instance_lengthscale : "shared", "per_feature", "fixed" or float
-        What is learned of an instance kernel that is a word: one lengthscale, or one a feature. Of a covariance:
+        What is learned of an instance kernel that is a word: one lengthscale, or one per feature. Of a covariance:
         everything, or "fixed".
     likelihood : str or Likelihood
         Law of y given f; counts have a logarithmic link.
@@ -206,8 +207,6 @@ class VaryingCoefficientGP(VaryingDescription):
         self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None
     ) -> xr.Dataset:
         """What :meth:`Fit.coefficients` does."""
-        from zoo.models.varying_coefficient.reading import coefficients
-
         return coefficients(fit, t, task, ci_prob, random_seed)
 
     def new_task(

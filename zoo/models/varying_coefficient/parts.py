@@ -119,7 +119,7 @@ class Part(PartDescription):
         return outside * (pt.sum(scaled * x, axis=1) if diag else pt.dot(scaled, z.T))
 
     def amplitudes(self, values: dict[str, Any]) -> Any:
-        """Standard deviations of the coefficients, a scalar or one a feature."""
+        """Standard deviations of the coefficients, a scalar or one per feature."""
         if self._amplitude_is_in_the_kernel:
             return pt.constant(1.0)
         return pt.as_tensor(

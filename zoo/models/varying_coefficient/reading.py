@@ -108,7 +108,7 @@ def read_places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndar
     numbers = np.array([data.task_names.index(name) for name in wanted])
     if places is None:
         if over_t:
-            raise ValueError("t is missing: coefficients vary over it. Give the places, one a task.")
+            raise ValueError("t is missing: coefficients vary over it. Give the places, one per task.")
         return None, numbers
     if len(numbers) == 1:
         numbers = np.repeat(numbers, len(places))

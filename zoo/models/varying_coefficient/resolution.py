@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zoo.models.varying_coefficient.description import VaryingDescription
+from zoo.support.warning_types import warn_user
 
 if TYPE_CHECKING:
     from zoo.models.varying_coefficient.parts import Part
@@ -43,15 +43,11 @@ def warn_of_coarse_basis(factory: VaryingDescription, space: Any, values: dict[s
         if part.component.on_tasks or not part.component.is_word:
             continue
         lengthscales = np.broadcast_to(part.lengthscale_numbers(values), len(part.columns))
-        finest = 2.0 * part.basis.half_width / np.array(part.basis.size)
-        for name, size, short in zip(
-            part.column_names, part.basis.size, lengthscales <= _AT_BOUND * finest, strict=True
-        ):
+        at_bound = lengthscales <= _AT_BOUND * part.basis.finest
+        for name, size, short in zip(part.column_names, part.basis.size, at_bound, strict=True):
             if short:
-                warnings.warn(
+                warn_user(
                     f"n_basis is {size} for {name!r}, and its lengthscale is the shortest that so many sines show: "
                     "predictions are smoother than the data, and detail counts as noise. Give more in "
-                    f"zoo.VaryingComponent(n_basis=...){other}.",
-                    UserWarning,
-                    stacklevel=2,
+                    f"zoo.VaryingComponent(n_basis=...){other}."
                 )

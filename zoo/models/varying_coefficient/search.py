@@ -153,7 +153,6 @@ def bounds_of(space: Any) -> tuple[np.ndarray, np.ndarray]:
     for part in space.kernel.parts if space.factory.approximation == "hsgp" else []:
         name = part.name("lengthscale")
         if not part.component.on_tasks and name in coordinates.hypers:
-            finest = 2.0 * part.basis.half_width / np.array(part.basis.size)
             position = coordinates.position(name)
-            low[position] = np.clip(np.log(finest), low[position], high[position] - 1.0)
+            low[position] = np.clip(np.log(part.basis.finest), low[position], high[position] - 1.0)
     return low, high

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -16,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from zoo.kernels.basis import distinct_rows
 from zoo.latent.basis_regression import BasisMode
-from zoo.latent.vecchia import Rows, available_threads, evidence
+from zoo.latent.vecchia import Rows, evidence
 from zoo.latent.vecchia_conditional import JointLaw, joint_law, moments
 from zoo.latent.vecchia_features import evidence_with_features
 from zoo.latent.vecchia_neighbours import nearest_before, nearest_rows, spread_ties
@@ -25,7 +26,7 @@ from zoo.latent.vecchia_terms import CONSTANT, LINEAR
 from zoo.models.varying_coefficient.covariance import beyond_the_data
 from zoo.models.varying_coefficient.description import VaryingDescription
 from zoo.models.varying_coefficient.rows import VaryingRows
-from zoo.models.varying_coefficient.space import Space, State
+from zoo.models.varying_coefficient.space import ENTRIES, Space, State
 from zoo.models.varying_coefficient.vecchia_terms import in_two, terms_of
 from zoo.ops.vecchia_functions import VecchiaFunctions
 
@@ -33,8 +34,6 @@ __all__ = ["VecchiaSpace", "functions_at"]
 
 # Terms of random rows that the search for the evidence begins with.
 _PILOT = 2000
-# Numbers of a block of features.
-_NUMBERS = 4_000_000
 # Streams of random numbers: of the order of the rows, what parts equal places, the pilot's rows, and the draws.
 _ORDER, _TIES, _SUBSET, _NEW = range(4)
 
@@ -86,11 +85,12 @@ class VecchiaSpace(Space):
         super().__init__(factory, rows, y)
         near, self.shared = in_two(self.kernel)
         self.terms, self._position, self._number = terms_of(factory, near, self.coordinates)
-        self.threads = available_threads()
+        self._near: dict[str, np.ndarray] = {}
+        self.threads = joblib.cpu_count()
 
     def forget(self) -> None:
         """Drop the neighbours, which the next evaluation chooses anew."""
-        vars(self).pop("_near", None)
+        self._near.clear()
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.factory.ordering_seed, stream])
@@ -153,11 +153,10 @@ class VecchiaSpace(Space):
 
     def _neighbours(self, theta: np.ndarray, stage: str) -> np.ndarray:
         """Of every row the rows that it is conditioned on, chosen at the first ``theta`` of a stage of the search."""
-        near: dict[str, np.ndarray] = vars(self).setdefault("_near", {})
-        if stage not in near:
-            near.clear()
-            near[stage] = nearest_before(self._places(theta), self.factory.n_neighbours, self.threads)
-        return near[stage]
+        if stage not in self._near:
+            self._near.clear()
+            self._near[stage] = nearest_before(self._places(theta), self.factory.n_neighbours, self.threads)
+        return self._near[stage]
 
     # ------------------------------------------------------------ evidence
 
@@ -242,7 +241,7 @@ class VecchiaSpace(Space):
         mean[order], variance[order] = found[:2]
         if self.shared is None:
             return mean, variance
-        step = max(1, _NUMBERS // self.shared.n_weights)
+        step = max(1, ENTRIES // self.shared.n_weights)
         for start in range(0, len(x), step):
             block = slice(start, start + step)
             features = self.shared.features(rows, order[block])

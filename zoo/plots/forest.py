@@ -89,7 +89,7 @@ def _select(fit: Fit, feature: str | None, tasks: Sequence[str] | None) -> tuple
         )
     values = fit.posterior["coefficients"]
     if feature is not None:
-        one_of(feature, fit.data.feature_names, "feature")
+        one_of(feature, [str(name) for name in values["feature"].to_numpy()], "feature")
     if "task" not in values.dims:
         if tasks is not None:
             raise ValueError(
@@ -114,7 +114,10 @@ def _largest(fit: Fit, values: xr.DataArray) -> str:
     """The feature with the largest mean absolute coefficient; a constant column (the intercept) is no feature."""
     by_feature = values.mean(("chain", "draw")).transpose("feature", "task").to_numpy()
     size = np.abs(by_feature).mean(axis=1)
+    names = [str(name) for name in values["feature"].to_numpy()]
     varies = np.ptp(fit.data.inputs, axis=0) > 0.0
-    if varies.any():
-        size = np.where(varies, size, -1.0)
-    return fit.data.feature_names[int(np.argmax(size))]
+    known = dict(zip(fit.data.feature_names, varies, strict=True))
+    varying = np.array([bool(known.get(name, True)) for name in names])
+    if varying.any():
+        size = np.where(varying, size, -1.0)
+    return names[int(np.argmax(size))]

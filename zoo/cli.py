@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    pass
+from zoo._version import __version__
 from zoo.cli_parts import (
     TASK_ATTRIBUTE,
     Interrupted,
@@ -39,7 +38,7 @@ _SHOWN_ROWS = 10
 # typer carries its own copy of click in some versions: its exceptions are found through typer's names.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
-app = typer.Typer(name="zoo", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(name="zoo", rich_markup_mode=None, pretty_exceptions_enable=False)
 
 Seed = Annotated[int | None, typer.Option(min=0, help="Same seed, same output.")]
 Draws = Annotated[int, typer.Option(min=1, help="Kept draws of each chain.")]
@@ -51,9 +50,7 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `zoo list
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"zoo {version('multitask-zoo')}")
+        typer.echo(f"zoo {__version__}")
         raise typer.Exit
 
 
@@ -292,9 +289,6 @@ def reproduce(
         raise Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
     if outcome.failures:
         raise typer.Exit(_fail(f"{len(outcome.failures)} jobs failed: {', '.join(outcome.failures)}.", 1))
-
-
-# -------------------------------------------------------------------- parts of commands
 
 
 # -------------------------------------------------------------------- entry point

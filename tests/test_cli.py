@@ -283,20 +283,43 @@ class TestDemo:
         monkeypatch.delenv("ZOO_DATA", raising=False)
         monkeypatch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
 
-    def test_with_the_shipped_panel(self, offline, tmp_path, capsys):
+    @pytest.mark.parametrize(("data", "n_tasks"), [("simulated", 24), ("grunfeld", 11)])
+    def test_from_data_to_comparison(self, offline, tmp_path, capsys, data, n_tasks):
         out = tmp_path / "demo"
-        assert main(["demo", "--out", str(out), *_FEW]) == 0
+        assert main(["demo", "--data", data, "--out", str(out), *_FEW]) == 0
         text = capsys.readouterr().out
-        assert "Grunfeld" in text and "ZOO_DATA (not set)" in text
-        assert "MaxMargin(likelihood=EpsilonInsensitive(" in text
-        for part in ("What the model holds", "Worst R-hat", "Held-out rows", str(out.resolve())):
+        assert ("simulated with seed 1" if data == "simulated" else "Grunfeld") in text
+        assert "MaxMargin(likelihood=Gaussian(" in text
+        for part in ("What the model holds", "Worst R-hat", "Held-out rows", "best", str(out.resolve())):
             assert part in text
-        pictures = {*_PICTURES, "predicted_vs_observed.png"}
+        pictures = {*_PICTURES, "overview.png", "predicted_vs_observed.png"}
         assert _names(out) == {"posterior.nc", "comparison.csv", "summary.csv", *pictures}
         comparison = pd.read_csv(out / "comparison.csv", index_col="model")
         assert list(comparison.index) == ["MaxMargin", "IndependentTasks", "PooledTasks"]
-        assert zoo.load(out / "posterior.nc").data.n_tasks == 11
+        assert zoo.load(out / "posterior.nc").data.n_tasks == n_tasks
         assert _names(tmp_path) == {"demo"}
+
+    @pytest.mark.filterwarnings("error::zoo.ConvergenceWarning")
+    def test_sharing_wins_converges_and_is_explained(self, offline, tmp_path, capsys):
+        """With its own numbers of draws: what the README says of it."""
+        assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        comparison = pd.read_csv(tmp_path / "demo" / "comparison.csv", index_col="model")
+        assert comparison["RMSE"].to_numpy() == pytest.approx([1.23, 1.32, 1.81], abs=0.02)
+        assert (
+            "MaxMargin predicts best" in text
+            and "12 rows of a task leave its 7 coefficients uncertain" in text
+        )
+
+    def test_whoever_wins_is_named(self):
+        from zoo.demo import who_wins
+
+        train, _ = zoo.datasets.load_grunfeld(test_years=5)
+        for best, why in (("IndependentTasks", "enough of their own"), ("PooledTasks", "hardly differ")):
+            errors = pd.Series({"MaxMargin": 2.0, "IndependentTasks": 2.0, "PooledTasks": 2.0})
+            errors[best] = 1.0
+            said = who_wins(pd.DataFrame({"RMSE": errors}), train)
+            assert said.startswith(f"{best} predicts best") and why in said
 
     def test_same_seed_same_tables_and_other_files_stay(self, offline, tmp_path):
         first, second = tmp_path / "first", tmp_path / "second"
@@ -310,25 +333,8 @@ class TestDemo:
         assert (second / "mine.txt").read_text() == "mine"
         assert _names(second) == {"mine.txt"} | _names(first)
 
-    def test_school_is_preferred_and_the_network_left_alone(self, offline, monkeypatch, tmp_path):
-        from zoo import demo
-
-        school = {"school/school_b.mat", "school/school_1_indexes.mat"}
-        for name in school:
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_bytes(b"")
-        train, test = zoo.datasets.load_grunfeld(test_years=5)
-        monkeypatch.setattr("zoo.datasets.load_school", lambda split: (train, test))
-        monkeypatch.setenv("ZOO_DATA", str(tmp_path))
-        assert "School" in demo.choose_data().statement.split(",")[0]
-        # One file alone would send the loader to the network.
-        (tmp_path / "school/school_1_indexes.mat").unlink()
-        assert demo.choose_data().statement.startswith("Grunfeld")
-        # So would a damaged file in the cache.
-        monkeypatch.delenv("ZOO_DATA")
-        monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
-        (tmp_path / "school/school_1_indexes.mat").write_bytes(b"")
-        assert demo.choose_data().statement.startswith("Grunfeld")
+    def test_unknown_data(self, tmp_path, capsys):
+        _refused(capsys, tmp_path, ["demo", "--data", "iris", "--out", tmp_path / "demo"], "data: 'iris'")
 
 
 class TestStaging:

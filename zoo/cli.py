@@ -73,15 +73,19 @@ def _options(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the posterior, tables and pictures.")],
+    data: Annotated[
+        str,
+        typer.Option(help="simulated: tasks in groups, with the truth. grunfeld: 11 firms over 20 years."),
+    ] = "simulated",
     seed: Seed = 1,
-    draws: Draws = 500,
+    draws: Draws = 1000,
     tune: Tune = 500,
-    chains: Chains = 2,
+    chains: Chains = 4,
 ) -> None:
-    """Data to posterior to comparison on held-out rows: School where it is at hand, else a shipped panel."""
+    """Show what sharing buys: fit, compare, draw."""
     from zoo.demo import run_demo
 
-    run_demo(out, draws=draws, tune=tune, chains=chains, seed=seed, console=console_of())
+    run_demo(out, data=data, draws=draws, tune=tune, chains=chains, seed=seed, console=console_of())
 
 
 @app.command("list")

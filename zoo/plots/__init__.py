@@ -12,6 +12,8 @@ from zoo.plots.forest import coefficient_forest
 from zoo.plots.places import grid
 from zoo.plots.predictions import predicted_vs_observed
 from zoo.plots.relevance import relevance_bars, relevance_map, relevance_path
+from zoo.plots.shrinkage import shrinkage
+from zoo.plots.task_map import task_map
 from zoo.plots.traces import objective_trace, trace_rank
 from zoo.plots.variograms import variogram
 
@@ -26,7 +28,9 @@ __all__ = [
     "relevance_bars",
     "relevance_map",
     "relevance_path",
+    "shrinkage",
     "task_correlation",
+    "task_map",
     "trace_rank",
     "variogram",
 ]

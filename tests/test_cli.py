@@ -151,14 +151,19 @@ class TestFitPredictReport:
         assert set(table["label"]) <= {0.0, 1.0}
         assert table["probability"].between(0, 1).all()
         assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
-        assert _names(tmp_path / "report") == {"summary.csv", *(_PICTURES - {"task_correlation.png"})}
+        assert _names(tmp_path / "report") == {
+            "report.html",
+            "summary.csv",
+            *(_PICTURES - {"task_correlation.png"}),
+        }
 
     def test_report(self, fitted, tmp_path, capsys):
         out = tmp_path / "deep" / "report"
         assert main(["report", str(fitted), "--out", str(out)]) == 0
         said = capsys.readouterr().out
         assert "has not converged" in said and "Worst R-hat" in said
-        assert _names(out) == {"summary.csv", "diagnostics.csv", *_PICTURES}
+        more = {"shrinkage.png", "task_map.png"}
+        assert _names(out) == {"report.html", "summary.csv", "diagnostics.csv", *_PICTURES, *more}
         diagnostics = pd.read_csv(out / "diagnostics.csv", index_col="name")
         assert list(diagnostics.columns) == ["r_hat", "ess_bulk", "ess_tail"]
         summary = pd.read_csv(out / "summary.csv", index_col="name")
@@ -379,7 +384,9 @@ def test_fit_and_report_an_estimate(tables, tmp_path, capsys):
     assert main([str(a) for a in [*arguments, "--method", "em", "--out", out]]) == 0
     assert "R-hat and ESS do not apply" in capsys.readouterr().out
     assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
-    assert {p.name for p in (tmp_path / "report").iterdir()} == {"objective_trace.png", "summary.csv"}
+    assert {p.name for p in (tmp_path / "report").iterdir()} == {
+        *("objective_trace.png", "report.html", "shrinkage.png", "summary.csv", "task_map.png")
+    }
     summary = pd.read_csv(tmp_path / "report" / "summary.csv", index_col="name")
     fit = zoo.load(out)
     assert summary.loc["noise", "estimate"] == pytest.approx(fit.posterior["noise"].item(), rel=1e-6)

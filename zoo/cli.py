@@ -15,6 +15,7 @@ import typer
 from zoo._version import __version__
 from zoo.cli_parts import (
     TASK_ATTRIBUTE,
+    Y_ATTRIBUTE,
     Interrupted,
     check_data,
     console_of,
@@ -26,6 +27,8 @@ from zoo.cli_parts import (
     read_csv,
     require_columns,
     split_names,
+    task_column,
+    test_data,
     training_data,
     with_intercept,
 )
@@ -75,7 +78,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the posterior, tables and pictures.")],
     data: Annotated[
         str,
-        typer.Option(help="simulated: tasks in groups, with the truth. grunfeld: 11 firms over 20 years."),
+        typer.Option(
+            help="simulated: tasks in groups. grunfeld: 11 firms, 20 years. school: 139 schools, downloaded."
+        ),
     ] = "simulated",
     seed: Seed = 1,
     draws: Draws = 1000,
@@ -159,7 +164,7 @@ def fit(
         typer.echo(f"{factory!r}\n{training!r}")
         result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
         complete(result)
-        result.idata.attrs[TASK_ATTRIBUTE] = task
+        result.idata.attrs.update({TASK_ATTRIBUTE: task, Y_ATTRIBUTE: y})
         result.save(temporary, overwrite=True)
     print_diagnostics(console_of(), result, warned=True)
     typer.echo(f"Written to {out}")
@@ -186,7 +191,7 @@ def predict(
 
     fitted = load(fit)
     table = read_csv(data)
-    column = task or str(fitted.idata.attrs.get(TASK_ATTRIBUTE) or fitted.data.task_column or "task")
+    column = task or task_column(fitted)
     require_columns(table, data, {"--task": [column]})
     table = with_intercept(table, fitted)
     if out is None:
@@ -202,13 +207,22 @@ def predict(
 
 @app.command()
 def report(
-    fit: FitFile, out: Annotated[Path, typer.Option(help="Folder for the table and pictures.")]
+    fit: FitFile,
+    out: Annotated[Path, typer.Option(help="Folder for the page, tables, and pictures.")],
+    test: Annotated[
+        Path | None, typer.Option(help="CSV file of held-out rows, to compare with the yardsticks.")
+    ] = None,
+    y: Annotated[
+        str | None, typer.Option(help="Its column of the response. Default: that of `zoo fit`.")
+    ] = None,
 ) -> None:
-    """Write a summary table and pictures of a fit into a folder."""
+    """Write a page about a fit, with its tables and pictures, into a folder."""
     from zoo.registry import load
     from zoo.report import run_report
 
-    files = run_report(load(fit), out, console_of())
+    fitted = load(fit)
+    rows = None if test is None else test_data(fitted, test, y)
+    files = run_report(fitted, out, console_of(), rows, fit)
     typer.echo(f"{', '.join(files)} written to {out}")
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TASK_ATTRIBUTE",
+    "Y_ATTRIBUTE",
     "Interrupted",
     "check_data",
     "console_of",
@@ -31,6 +32,8 @@ __all__ = [
     "read_csv",
     "require_columns",
     "split_names",
+    "task_column",
+    "test_data",
     "training_data",
     "with_intercept",
 ]
@@ -39,6 +42,7 @@ PAPERS = ("bussas2015", "evgeniou2005", "li2014", "srijith2014", "yu2005")
 
 _INTERCEPT = "intercept"
 TASK_ATTRIBUTE = "zoo_task_column"
+Y_ATTRIBUTE = "zoo_y_column"
 
 
 class Interrupted(Exception):
@@ -163,6 +167,23 @@ def training_data(
         typer.echo(f"The data have a column {_INTERCEPT!r}: none is added.")
         return data
     return data.add_intercept(_INTERCEPT) if intercept else data
+
+
+def task_column(fitted: Fit) -> str:
+    """The column that holds the task of a row, as `zoo fit` was told."""
+    return str(fitted.idata.attrs.get(TASK_ATTRIBUTE) or fitted.data.task_column or "task")
+
+
+def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
+    """Held-out rows of a CSV file, with the features and tasks of a fit."""
+    from zoo.data.multitask import MultiTaskData
+
+    table, column = read_csv(path), task_column(fitted)
+    response = y or str(fitted.idata.attrs.get(Y_ATTRIBUTE, "y"))
+    features = list(fitted.data.feature_names)
+    table = with_intercept(table, fitted)
+    require_columns(table, path, {"--y": [response], "the fit": [column, *features]})
+    return MultiTaskData.from_frame(table, y=response, task=column, features=features)
 
 
 def with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:

@@ -31,7 +31,7 @@ from zoo.support.files import staged_folder
 
 __all__ = ["DATA", "DemoData", "choose_data", "run_demo", "who_wins"]
 
-DATA = ("simulated", "grunfeld")
+DATA = ("simulated", "grunfeld", "school")
 _SIMULATION_SEED = 1
 _ROWS, _TEST_ROWS = 12, 40
 _TEST_YEARS = 5
@@ -49,13 +49,20 @@ class DemoData:
 
 
 def choose_data(name: str = "simulated") -> DemoData:
-    """Simulated tasks in groups, or the panel of firms that is shipped with the package."""
+    """Simulated tasks in groups, the panel of firms that is shipped with the package, or exam scores of schools."""
     one_of(name, DATA, "data")
     if name == "grunfeld":
         train, test = zoo.datasets.load_grunfeld(test_years=_TEST_YEARS)
         statement = (
             f"Grunfeld's investment panel, shipped with the package: {train.n_tasks} firms, {train.n_rows} training "
             f"rows, the last {_TEST_YEARS} years ({test.n_rows} rows) to test."
+        )
+        return DemoData(train, test, statement)
+    if name == "school":
+        train, test = zoo.datasets.load_school(split=1)
+        statement = (
+            f"School exam scores (ILEA), published split 1: {train.n_tasks} schools, {train.n_rows:,} training rows, "
+            f"{test.n_rows:,} test rows."
         )
         return DemoData(train, test, statement)
     data, truth = zoo.datasets.simulate_groups(n_per_task=_ROWS + _TEST_ROWS, random_seed=_SIMULATION_SEED)
@@ -71,8 +78,10 @@ def who_wins(comparison: pd.DataFrame, train: MultiTaskData) -> str:
     """Which of the three models predicts best, and why that is, in one sentence."""
     errors = comparison["RMSE"].sort_values()
     others = " and ".join(f"{error:.2f} of {name}" for name, error in errors.iloc[1:].items())
-    least = int(np.bincount(train.task, minlength=train.n_tasks).min())
-    rows, size = f"{least} rows", f"{train.n_features} coefficients"
+    counts = np.bincount(train.task, minlength=train.n_tasks)
+    least, most = int(counts.min()), int(counts.max())
+    rows = f"{least} rows" if least == most else f"{least} to {most} rows"
+    size = f"{train.n_features} coefficients"
     why = {
         "IndependentTasks": "that happens where tasks have rows enough of their own "
         f"(here {rows} for {size}) or hardly resemble each other",
@@ -101,8 +110,9 @@ def run_demo(
     ----------
     out : path
         Folder for ``posterior.nc``, ``summary.csv``, ``comparison.csv`` and the pictures.
-    data : {"simulated", "grunfeld"}
-        Tasks in groups, with the truth; or a panel of 11 firms over 20 years.
+    data : {"simulated", "grunfeld", "school"}
+        Tasks in groups, with the truth; a panel of 11 firms over 20 years; or 139 schools, whose files are downloaded
+        where they are not at hand.
     draws, tune, chains : int
         Of the sampler; the yardsticks take as many draws.
     seed : int, optional

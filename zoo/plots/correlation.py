@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["mean_correlation", "task_correlation"]
 
 _DRAWS_AT_A_TIME = 100
+# The smaller side of zero has this share of the larger one where colours run around zero.
+_BOTH_SIGNS = 0.25
 
 
 def task_correlation(
@@ -80,8 +82,8 @@ def task_correlation(
     image = axes.imshow(between, cmap=colours, vmin=low, vmax=high)
     axes.set_facecolor("0.75")
     size = 8.0 if few else 5.5
-    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
-    axes.set_yticks(range(len(names)), names, fontsize=size)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size, parse_math=False)
+    axes.set_yticks(range(len(names)), names, fontsize=size, parse_math=False)
     axes.tick_params(length=1.5, pad=1.5)
     what = "estimate" if getattr(fit, "is_point", False) else "posterior mean"
     sorted_ = "similar tasks side by side" if order == "cluster" else "in the order of the data"
@@ -105,11 +107,11 @@ def mean_correlation(covariance: np.ndarray) -> np.ndarray:
 
 
 def _colours(between: np.ma.MaskedArray) -> tuple[float, float, str]:
-    """Range and colour map that show the structure: around zero where correlations have both signs."""
+    """Range and colour map that show the structure: around zero where correlations of both signs are large."""
     if not between.count():
         return -1.0, 1.0, "RdBu_r"
     low, high = float(between.min()), float(between.max())
-    if low < 0.0 < high:
+    if min(-low, high) > _BOTH_SIGNS * max(-low, high):
         most = max(-low, high)
         return -most, most, "RdBu_r"
     # Values that hardly differ shall not look as if they did.

@@ -69,7 +69,7 @@ def coefficient_forest(
     if not fit.is_point:
         axes.hlines(lines, low.to_numpy()[order], high.to_numpy()[order], color="C0", linewidth=1.2)
     axes.plot(mean.to_numpy()[order], lines, "o", color="C0", markersize=2.5 if many else 4.0)
-    axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5)
+    axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5, parse_math=False)
     axes.tick_params(axis="y", length=1.5, pad=2.0)
     axes.set_ylim(-0.8, len(names) - 0.2)
     axes.grid(axis="y", color="0.93", linewidth=0.6)
@@ -77,7 +77,7 @@ def coefficient_forest(
     scale = ", standardized data" if fit.data.transform is not None else ""
     shown = "estimate" if fit.is_point else f"mean and {100 * ci_prob:g}% interval"
     axes.set_xlabel(f"{shown}{scale}")
-    axes.set_title(title, fontsize=11)
+    axes.set_title(title, fontsize=11, parse_math=False)
     return figure_of(axes)
 
 

@@ -108,14 +108,14 @@ def shrinkage(
     if truth is not None:
         true = truth.sel(feature=feature, task=names).to_numpy()
         axes.plot(true, lines, "x", color="C3", markersize=size, markeredgewidth=1.5, label="truth")
-    axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5)
+    axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5, parse_math=False)
     axes.tick_params(axis="y", length=1.5, pad=2.0)
     axes.set_ylim(-0.8, len(names) - 0.2)
     axes.grid(axis="y", color="0.93", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_xlabel(what)
+    axes.set_xlabel(what, parse_math=False)
     axes.set_ylabel("task")
-    axes.set_title(f"What sharing changes: {feature!r} in {len(names)} tasks", fontsize=11)
+    axes.set_title(f"What sharing changes: {feature!r} in {len(names)} tasks", fontsize=11, parse_math=False)
     # Below the axes, as every place inside of them may hold an estimate.
     marks = axes.get_legend_handles_labels()
     figure_of(axes).legend(*marks, loc="outside lower center", ncols=2, fontsize=8, frameon=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -117,9 +117,8 @@ def _write_names(axes: Axes, points: np.ndarray, names: list[str], of: np.ndarra
     for name, i in zip(names, of, strict=True):
         for right, up in _PLACES:
             side = "left" if right > 0 else "right" if right < 0 else "center"
-            text = axes.annotate(
-                name, points[i], (right, up), textcoords="offset points", ha=side, fontsize=8
-            )
+            style: dict[str, Any] = {"ha": side, "fontsize": 8, "parse_math": False}
+            text = axes.annotate(name, points[i], (right, up), textcoords="offset points", **style)
             box = text.get_window_extent().extents
             room = inside.x0 <= box[0] and box[2] <= inside.x1 and inside.y0 <= box[1] and box[3] <= inside.y1
             if room and not any(_overlap(box, other) for other in taken):

@@ -83,6 +83,12 @@ class TestTaskCorrelation:
         assert len(boxes) == 139
         assert all(upper.y0 >= lower.y1 - 1.0 for upper, lower in pairwise(boxes))
 
+    def test_the_title_is_inside_with_many_tasks(self, many):
+        figure = plots.task_correlation(many)
+        figure.draw_without_rendering()
+        title = figure.axes[0].title.get_window_extent()
+        assert figure.bbox.y0 <= title.y0 and title.y1 <= figure.bbox.y1
+
     def test_without_task_cov(self, pooled):
         with pytest.raises(ValueError, match=r"no 'task_cov'.*task_cov=\"learned\""):
             plots.task_correlation(pooled)

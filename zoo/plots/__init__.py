@@ -9,6 +9,7 @@ from zoo.plots.calibration import rank_ecdf
 from zoo.plots.coefficients import coefficient_curve, coefficient_map
 from zoo.plots.correlation import task_correlation
 from zoo.plots.forest import coefficient_forest
+from zoo.plots.learning import learning_curve
 from zoo.plots.places import grid
 from zoo.plots.predictions import predicted_vs_observed
 from zoo.plots.relevance import relevance_bars, relevance_map, relevance_path
@@ -22,6 +23,7 @@ __all__ = [
     "coefficient_forest",
     "coefficient_map",
     "grid",
+    "learning_curve",
     "objective_trace",
     "predicted_vs_observed",
     "rank_ecdf",

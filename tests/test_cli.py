@@ -98,6 +98,23 @@ class TestStart:
         for name in zoo.list_models().index:
             assert name in out
 
+    def test_list_shows_every_method_and_fits_the_terminal(self, capsys):
+        assert main(["list"]) == 0
+        out = capsys.readouterr().out
+        assert "methods: exact, hsgp, inducing, vecchia, nuts" in out
+        assert "laplace (student_t, logistic" in out
+        assert max(map(len, out.splitlines())) < 80
+
+    @pytest.mark.parametrize("name", zoo.list_models().index)
+    def test_describe_is_plain_text_that_fits_the_terminal(self, capsys, name):
+        assert main(["describe", name]) == 0
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) < 80
+        for mark in (":math:", ".. math", ":class:", "``", "\\", "----"):
+            assert mark not in out
+        for heading in ("\nFields\n", "\nMethods, best first\n", "\nPaper\n"):
+            assert heading in out
+
     def test_describe(self, capsys):
         assert main(["describe", "MaxMargin"]) == 0
         out = capsys.readouterr().out
@@ -456,3 +473,50 @@ def test_counts_keep_their_scale(tables, tmp_path, capsys):
     fit = tmp_path / "fit.nc"
     assert main([str(a) for a in [*arguments, "--set", "likelihood=poisson", "--out", fit, *_FEW]]) == 0
     assert zoo.load(fit).data.transform.y_scale == 1.0
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    """Prices whose slope varies over a map, with no column of tasks."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.uniform(size=(60, 2)), columns=["long", "lat"]).assign(size=rng.normal(size=60))
+    frame["price"] = (1.0 + frame["lat"]) * frame["size"] + 0.1 * rng.normal(size=60)
+    path = tmp_path_factory.mktemp("homes") / "homes.csv"
+    frame.assign(weight=rng.uniform(1.0, 2.0, size=60)).to_csv(path, index=False)
+    return path
+
+
+def test_coefficients_over_a_map(homes, tmp_path, capsys):
+    """`--t` twice, `--weight`, `--method`, no task; then intervals, and a report with held-out rows and a map."""
+    out = tmp_path / "fit.nc"
+    command = ["fit", "VaryingCoefficientGP", "--data", homes, "--y", "price", "--t", "long", "--t", "lat"]
+    more = ["--weight", "weight", "--method", "exact", "--out", out, "--draws", "20", "--chains", "2"]
+    assert main([str(a) for a in [*command, *more]]) == 0
+    fit = zoo.load(out)
+    assert fit.data.t_names == ("long", "lat") and fit.data.feature_names == ("size",)
+    assert fit.data.weight is not None and fit.method == "exact"
+    predicted = tmp_path / "p.csv"
+    assert main(["predict", str(out), "--data", str(homes), "--out", str(predicted)]) == 0
+    table = pd.read_csv(predicted)
+    assert list(table.columns) == ["row", "task", "mean", "sd", "lower", "upper"]
+    assert (table["lower"] < table["mean"]).all() and (table["mean"] < table["upper"]).all()
+    assert main(["report", str(out), "--out", str(tmp_path / "report"), "--test", str(homes)]) == 0
+    assert {"coefficient_surface.png", "accuracy.csv"} <= _names(tmp_path / "report")
+    _refused(capsys, tmp_path, [*command[:-1], "height", "--out", tmp_path / "b.nc"], "--t names 'height'")
+
+
+def test_tables_fit_80_columns(fitted, tables, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["predict", str(fitted), "--data", str(tables / "new.csv")]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_labels_are_predicted_with_their_probability(tables, tmp_path, capsys):
+    out = tmp_path / "fit.nc"
+    command = ["fit", "IndependentTasks", "--data", tables / "labels.csv", "--y", "label", "--task", "ward"]
+    assert main([str(a) for a in [*command, "--set", "likelihood=logistic", "--out", out, *_FEW]]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(out), "--data", str(tables / "new.csv")]) == 0
+    said = capsys.readouterr().out
+    for column in ("probability", "lower", "upper"):
+        assert column in said

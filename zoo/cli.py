@@ -30,7 +30,9 @@ from zoo.cli_parts import (
     task_column,
     test_data,
     training_data,
+    with_constant,
     with_intercept,
+    with_only_task,
 )
 
 __all__ = ["app", "main"]
@@ -95,29 +97,29 @@ def demo(
 
 @app.command("list")
 def list_models() -> None:
-    """List the models."""
+    """List the models with every method."""
+    from zoo.cli_text import model_list
     from zoo.registry import list_models
-    from zoo.report import print_frame
 
-    print_frame(console_of(), list_models(), "Models")
+    typer.echo(model_list(list_models()))
 
 
 @app.command()
 def describe(model: Model) -> None:
     """Describe a model: what it is, its fields with defaults, its methods, its paper."""
     from dataclasses import MISSING, fields
-    from inspect import cleandoc
 
+    from zoo.cli_text import plain_text, wrapped
     from zoo.registry import get_factory
 
     factory = get_factory(model)
-    typer.echo(f"{model}\n\n{cleandoc(factory.__doc__ or '')}\n\nFields")
+    typer.echo(f"{model}\n\n{plain_text(factory.__doc__ or '')}\nFields")
     for field in fields(factory):
         default = "(required)" if field.default is MISSING else repr(field.default)
-        typer.echo(f"  {field.name} = {default}")
+        typer.echo(wrapped(f"- {field.name} = {default}", 4))
     typer.echo("\nMethods, best first")
     for name, computes in factory().methods.items():
-        typer.echo(f"  {name}: {computes}")
+        typer.echo(wrapped(f"- {name}: {computes}", 4))
     typer.echo(f"\nPaper\n  {factory.paper}")
 
 
@@ -126,8 +128,17 @@ def fit(
     model: Model,
     data: Annotated[Path, typer.Option(help="CSV file with a header, one row an observation.")],
     y: Annotated[str, typer.Option(help="Column of the response or label.")],
-    task: Annotated[str, typer.Option(help="Column of the task.")],
     out: Annotated[Path, typer.Option(help="NetCDF file to write, a new one.")],
+    task: Annotated[
+        str | None, typer.Option(help="Column of the task. Default: all rows are of one task.")
+    ] = None,
+    t: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--t", help="Column over which coefficients vary, such as a place or a day; repeatable."
+        ),
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of the weight of a row.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Feature columns, comma-separated. Default: all others.")
     ] = None,
@@ -145,7 +156,9 @@ def fit(
     standardize: Annotated[
         bool, typer.Option(help="Scale features, and a real response (no labels, no counts).")
     ] = True,
-    intercept: Annotated[bool, typer.Option(help="Add a feature that is 1 everywhere.")] = True,
+    intercept: Annotated[
+        bool, typer.Option(help="Add a feature that is 1 everywhere, where the model has none of its own.")
+    ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
 ) -> None:
     """Fit a model to a CSV file."""
@@ -156,15 +169,18 @@ def fit(
     factory = factory_of(model, set_ or [])
     with staged_file(out) as temporary:
         table = read_csv(data)
-        require_columns(table, data, {"--y": [y], "--task": [task], "--features": split_names(features)})
-        training = training_data(table, y, task, split_names(features), intercept)
+        columns = {"--y": [y], "--task": [task] if task else None, "--t": t}
+        columns["--weight"] = [weight] if weight else None
+        require_columns(table, data, {**columns, "--features": split_names(features)})
+        training = training_data(table, y, task, split_names(features), t, weight)
+        training = with_constant(training, factory) if intercept else training
         if standardize:
             training = training.standardize(y=has_a_scale(factory))
         check_data(factory, training)
         typer.echo(f"{factory!r}\n{training!r}")
         result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
         complete(result)
-        result.idata.attrs.update({TASK_ATTRIBUTE: task, Y_ATTRIBUTE: y})
+        result.idata.attrs.update({Y_ATTRIBUTE: y, **({TASK_ATTRIBUTE: task} if task else {})})
         result.save(temporary, overwrite=True)
     print_diagnostics(console_of(), result, warned=True)
     typer.echo(f"Written to {out}")
@@ -184,7 +200,7 @@ def predict(
     ] = None,
     seed: Seed = None,
 ) -> None:
-    """Predict the rows of a CSV file."""
+    """Predict the rows of a CSV file: mean, sd, and interval; for labels their probability too."""
     from zoo.registry import load
     from zoo.report import print_frame, write_csv
     from zoo.support.files import staged_file
@@ -192,8 +208,8 @@ def predict(
     fitted = load(fit)
     table = read_csv(data)
     column = task or task_column(fitted)
+    table = with_intercept(with_only_task(table, fitted, column), fitted)
     require_columns(table, data, {"--task": [column]})
-    table = with_intercept(table, fitted)
     if out is None:
         predicted = predictions(fitted, table, column, new_task, ci_prob, seed)
         title = f"First {min(_SHOWN_ROWS, len(predicted))} of {len(predicted):,} rows (--out writes all)"

@@ -131,7 +131,9 @@ def run_demo(
         train = chosen.train.standardize()
         model = zoo.MaxMargin(likelihood="gaussian")
         console.print(f"Model: {model!r}", markup=False, soft_wrap=True)
-        print_frame(console, model.requirements(train), "What the model holds")
+        held = model.requirements(train)
+        held = held[~held.index.str.startswith("_")]  # the names of auxiliary variables
+        print_frame(console, held, "What the model holds, auxiliary variables left out")
         console.print(f"Sampling (gibbs): {chains} chains of {tune} warm-up sweeps and {draws} draws")
         options: dict[str, Any] = {"draws": draws, "chains": chains, "random_seed": seed}
         fit = model.fit(train, "gibbs", tune=tune, **options)

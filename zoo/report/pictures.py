@@ -7,6 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from zoo.core.capabilities import CoefficientSurface
 from zoo.likelihoods.logistic import Logistic
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Picture", "pictures_of", "save_figure"]
 
 _DPI = 150
+# Points along each column of t, and how far from every row they may be, in standard deviations.
+_GRID, _NEAR = 40, 0.3
 
 
 class Picture(NamedTuple):
@@ -63,6 +68,14 @@ def pictures_of(
             "tasks that learn most from the others.",
             partial(plots.shrinkage, fit, independent=independent),
         )
+    if isinstance(fit, CoefficientSurface) and fit.data.t is not None and fit.data.n_tasks == 1:
+        yield Picture(
+            "coefficient_surface.png",
+            "How a coefficient varies",
+            "White covers what cannot be told from zero on a map. Other features and places: "
+            "zoo.plots.coefficient_map and coefficient_curve.",
+            partial(_surface, fit, random_seed),
+        )
     if ("task_cov" in posterior or by_task) and fit.data.n_tasks > 2:
         yield Picture(
             "task_map.png",
@@ -106,3 +119,26 @@ def pictures_of(
             "Where chains agree, their traces lie on each other, and the ranks of each are even.",
             partial(plots.trace_rank, fit),
         )
+
+
+def _surface(fit: CoefficientSurface, random_seed: Any) -> Any:
+    """The coefficient that varies most, as a map of the first two columns of t, or a curve over the only one."""
+    from zoo import plots
+
+    assert fit.data.t_names is not None
+    flat = len(fit.data.t_names) > 1
+    places = plots.grid(fit.data, n=_GRID, near=_NEAR if flat else None)
+    coefficients = fit.coefficients(places, random_seed=random_seed)
+    if not flat:
+        return plots.coefficient_curve(coefficients)
+    names = [str(name) for name in coefficients["feature"].to_numpy()]
+    spread = coefficients["mean"].std("place").to_numpy() * _scales(fit, names)
+    return plots.coefficient_map(coefficients, names[int(np.argmax(spread))])
+
+
+def _scales(fit: Fit, names: list[str]) -> np.ndarray:
+    """What a usual change of each feature is; none of the constant one."""
+    sd = dict(zip(fit.data.feature_names, fit.data.inputs.std(axis=0), strict=True))
+    if fit.data.transform is not None:
+        sd = {name: sd[name] * scale for name, scale in zip(sd, fit.data.transform.x_scale, strict=True)}
+    return np.array([sd.get(name, 0.0) for name in names])

@@ -63,11 +63,7 @@ _LOOSE = (
 _SHARED = (
     f"{_KERNELS}::test_against_joint_draws[population, shared, learned scale, noise by task, group moves]",
 )
-_SHARED_MATRIX_NORMAL = (
-    f"{_KERNELS}::test_against_joint_draws[matrix normal, shared, learned scale, scales]",
-    f"{_KERNELS}::test_against_joint_draws[matrix normal, logistic, shared, rare]",
-    f"{_KERNELS}::test_against_joint_draws[latent features, shared]",
-)
+_SHARED_MATRIX_NORMAL = ("tests/inference/test_shared_coefficients.py",)
 
 
 def _cell(prior: str, likelihood: str) -> tuple[str, ...]:
@@ -413,8 +409,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared_move_with_wrong_power",
         "the determinant of the integrated covariance of tasks has the power nu for nu + D",
         "zoo/inference/gibbs/shared_coefficients.py",
-        "-(cross + cross.T), second, nu + D, slope",
-        "-(cross + cross.T), second, nu, slope",
+        "A.T @ white, nu + H.shape[1], slope",
+        "A.T @ white, nu, slope",
         _SHARED_MATRIX_NORMAL,
     ),
     Mutant(

@@ -68,6 +68,8 @@ __all__ = [
     "draw_with_coefficients",
     "draw_with_population",
     "draw_without_task_cov",
+    "line_without_task_cov",
+    "log_density_of_step",
     "regressions_of_shared",
 ]
 
@@ -290,13 +292,26 @@ def draw_with_coefficients(rng, rows, shared, residual, A, w, v, H, P, O, beta, 
 
 
 @njit(cache=True, nogil=True)
-def _log_density_of_step(step, base, first, second, power, slope, curvature):
+def log_density_of_step(step, base, first, second, power, slope, curvature):
     """Of a step along one entry of ``beta``, with R integrated out."""
     factor = np.linalg.cholesky(base + step * first + step * step * second)
     log_det = 0.0
     for d in range(len(factor)):
         log_det += 2.0 * np.log(factor[d, d])
     return slope * step - 0.5 * curvature * step * step - 0.5 * power * log_det
+
+
+@njit(cache=True, nogil=True)
+def line_without_task_cov(H, O, A, slope, curvature, nu, Psi_inverse):
+    """What :func:`log_density_of_step` takes, of steps along one entry of ``beta`` that take ``A`` (T, D) from H.
+
+    ``slope`` and ``curvature``: of the log density of the rows and of the prior of ``beta`` at no step.
+    """
+    white, own = A.copy(), H.copy()
+    if Psi_inverse.shape[0]:
+        white, own = Psi_inverse @ A, Psi_inverse @ H
+    cross = H.T @ white
+    return np.linalg.inv(O) + H.T @ own, -(cross + cross.T), A.T @ white, nu + H.shape[1], slope, curvature
 
 
 @njit(cache=True, nogil=True)
@@ -313,17 +328,12 @@ def draw_without_task_cov(rng, rows, shared, residual, A, w, v, H, P, O, beta, s
     _add_rows(rows, residual, w, v, H, precision, linear)
     for s in range(n_shared):
         H -= beta[s] * A[s]
-    outer = np.linalg.inv(O)
     for s in range(n_shared):
-        white = A[s].copy() if Psi.shape[0] == 0 else Psi_inverse @ A[s]
-        cross = H.T @ white
-        second = A[s].T @ white
-        own = H if Psi.shape[0] == 0 else Psi_inverse @ H
         slope = linear[s] - precision[s] @ beta
+        line = line_without_task_cov(H, O, A[s], slope, precision[s, s], nu, Psi_inverse)
         # The width must not depend on beta: of a step that the prior alone would take, with a typical R.
-        width = 2.0 / np.sqrt(precision[s, s] + np.sum(O * second))
-        arguments = (outer + H.T @ own, -(cross + cross.T), second, nu + D, slope, precision[s, s])
-        step = slice_move(rng, _log_density_of_step, arguments, width, True)
+        width = 2.0 / np.sqrt(precision[s, s] + np.sum(O * line[2]))
+        step = slice_move(rng, log_density_of_step, line, width, True)
         beta[s] += step
         H -= step * A[s]
     rows.offset[:] = shared @ beta

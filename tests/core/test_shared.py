@@ -161,7 +161,8 @@ def test_own_shared_part_leaves_nuts_alone():
     [
         ({"shared": "age"}, r"shared is the string 'age'. Give a list of features"),
         ({"shared": ["age", "age"]}, "shared names the feature 'age' twice"),
-        ({"shared": 3}, "shared is 3. Give names of features"),
+        ({"shared": 3}, r"shared is a int\. Give names of features"),
+        ({"shared_scale": np.eye(2)}, "shared_scale"),
         ({"shared_scale": "wide"}, "shared_scale is 'wide'. Give a number above 0"),
         ({"shared_scale": 0.0}, "shared_scale"),
     ],
@@ -169,6 +170,11 @@ def test_own_shared_part_leaves_nuts_alone():
 def test_bad_fields(fields, message):
     with pytest.raises((TypeError, ValueError), match=message):
         zoo.NIWLinear(**fields)
+
+
+def test_names_of_any_kind():
+    for names in (["age"], ("age",), np.array(["age"]), pd.Index(["age"])):
+        assert zoo.NIWLinear(shared=names).shared == ("age",)
 
 
 def test_bad_data():

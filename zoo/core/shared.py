@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
@@ -63,17 +64,21 @@ class SharedCoefficients(ModelFactory):
             if value != CONSTANT:
                 raise ValueError(f"shared is the string {value!r}. Give a list of features, or {CONSTANT!r}.")
         elif value is not None:
-            if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
-                raise TypeError(f"shared is {value!r}. Give names of features, {CONSTANT!r}, or None.")
-            twice = [name for i, name in enumerate(value) if name in value[:i]]
+            listed = value.tolist() if isinstance(value, np.ndarray | pd.Index) else value
+            if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+                raise TypeError(
+                    f"shared is a {type(value).__name__}. Give names of features, {CONSTANT!r}, or None."
+                )
+            twice = [name for i, name in enumerate(listed) if name in listed[:i]]
             if twice:
                 raise ValueError(f"shared names the feature {twice[0]!r} twice.")
-            object.__setattr__(self, "shared", tuple(value))
-        if self.shared_scale != LEARNED:
-            if isinstance(self.shared_scale, str):
+            object.__setattr__(self, "shared", tuple(listed))
+        if isinstance(self.shared_scale, str):
+            if self.shared_scale != LEARNED:
                 raise ValueError(
                     f"shared_scale is {self.shared_scale!r}. Give a number above 0, or {LEARNED!r}."
                 )
+        else:
             positive(self.shared_scale, "shared_scale")
 
     # ---------------------------------------------------------------- which features

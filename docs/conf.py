@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import shutil
-from importlib.metadata import version as installed_version
 from pathlib import Path
+
+from zoo._version import __version__
 
 HERE = Path(__file__).resolve().parent
 
 project = "zoo"
-author = "the zoo authors"
-copyright = "the zoo authors"
-release = version = installed_version("multitask-zoo")
+author = "the zoo developers"
+copyright = "the zoo developers"
+release = version = __version__
 
 extensions = [
     "myst_nb",

@@ -98,6 +98,23 @@ class TestStart:
         for name in zoo.list_models().index:
             assert name in out
 
+    def test_list_shows_every_method_and_fits_the_terminal(self, capsys):
+        assert main(["list"]) == 0
+        out = capsys.readouterr().out
+        assert "methods: exact, hsgp, inducing, vecchia, nuts" in out
+        assert "laplace (student_t, logistic" in out
+        assert max(map(len, out.splitlines())) < 80
+
+    @pytest.mark.parametrize("name", zoo.list_models().index)
+    def test_describe_is_plain_text_that_fits_the_terminal(self, capsys, name):
+        assert main(["describe", name]) == 0
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) < 80
+        for mark in (":math:", ".. math", ":class:", "``", "\\", "----"):
+            assert mark not in out
+        for heading in ("\nFields\n", "\nMethods, best first\n", "\nPaper\n"):
+            assert heading in out
+
     def test_describe(self, capsys):
         assert main(["describe", "MaxMargin"]) == 0
         out = capsys.readouterr().out
@@ -151,14 +168,19 @@ class TestFitPredictReport:
         assert set(table["label"]) <= {0.0, 1.0}
         assert table["probability"].between(0, 1).all()
         assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
-        assert _names(tmp_path / "report") == {"summary.csv", *(_PICTURES - {"task_correlation.png"})}
+        assert _names(tmp_path / "report") == {
+            "report.html",
+            "summary.csv",
+            *(_PICTURES - {"task_correlation.png"}),
+        }
 
     def test_report(self, fitted, tmp_path, capsys):
         out = tmp_path / "deep" / "report"
         assert main(["report", str(fitted), "--out", str(out)]) == 0
         said = capsys.readouterr().out
         assert "has not converged" in said and "Worst R-hat" in said
-        assert _names(out) == {"summary.csv", "diagnostics.csv", *_PICTURES}
+        more = {"shrinkage.png", "task_map.png"}
+        assert _names(out) == {"report.html", "summary.csv", "diagnostics.csv", *_PICTURES, *more}
         diagnostics = pd.read_csv(out / "diagnostics.csv", index_col="name")
         assert list(diagnostics.columns) == ["r_hat", "ess_bulk", "ess_tail"]
         summary = pd.read_csv(out / "summary.csv", index_col="name")
@@ -283,20 +305,43 @@ class TestDemo:
         monkeypatch.delenv("ZOO_DATA", raising=False)
         monkeypatch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
 
-    def test_with_the_shipped_panel(self, offline, tmp_path, capsys):
+    @pytest.mark.parametrize(("data", "n_tasks"), [("simulated", 24), ("grunfeld", 11)])
+    def test_from_data_to_comparison(self, offline, tmp_path, capsys, data, n_tasks):
         out = tmp_path / "demo"
-        assert main(["demo", "--out", str(out), *_FEW]) == 0
+        assert main(["demo", "--data", data, "--out", str(out), *_FEW]) == 0
         text = capsys.readouterr().out
-        assert "Grunfeld" in text and "ZOO_DATA (not set)" in text
-        assert "MaxMargin(likelihood=EpsilonInsensitive(" in text
-        for part in ("What the model holds", "Worst R-hat", "Held-out rows", str(out.resolve())):
+        assert ("simulated with seed 1" if data == "simulated" else "Grunfeld") in text
+        assert "MaxMargin(likelihood=Gaussian(" in text
+        for part in ("What the model holds", "Worst R-hat", "Held-out rows", "best", str(out.resolve())):
             assert part in text
-        pictures = {*_PICTURES, "predicted_vs_observed.png"}
+        pictures = {*_PICTURES, "overview.png", "predicted_vs_observed.png"}
         assert _names(out) == {"posterior.nc", "comparison.csv", "summary.csv", *pictures}
         comparison = pd.read_csv(out / "comparison.csv", index_col="model")
         assert list(comparison.index) == ["MaxMargin", "IndependentTasks", "PooledTasks"]
-        assert zoo.load(out / "posterior.nc").data.n_tasks == 11
+        assert zoo.load(out / "posterior.nc").data.n_tasks == n_tasks
         assert _names(tmp_path) == {"demo"}
+
+    @pytest.mark.filterwarnings("error::zoo.ConvergenceWarning")
+    def test_sharing_wins_converges_and_is_explained(self, offline, tmp_path, capsys):
+        """With its own numbers of draws: what the README says of it."""
+        assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        comparison = pd.read_csv(tmp_path / "demo" / "comparison.csv", index_col="model")
+        assert comparison["RMSE"].to_numpy() == pytest.approx([1.23, 1.32, 1.81], abs=0.02)
+        assert (
+            "MaxMargin predicts best" in text
+            and "12 rows of a task leave its 7 coefficients uncertain" in text
+        )
+
+    def test_whoever_wins_is_named(self):
+        from zoo.demo import who_wins
+
+        train, _ = zoo.datasets.load_grunfeld(test_years=5)
+        for best, why in (("IndependentTasks", "enough of their own"), ("PooledTasks", "hardly differ")):
+            errors = pd.Series({"MaxMargin": 2.0, "IndependentTasks": 2.0, "PooledTasks": 2.0})
+            errors[best] = 1.0
+            said = who_wins(pd.DataFrame({"RMSE": errors}), train)
+            assert said.startswith(f"{best} predicts best") and why in said
 
     def test_same_seed_same_tables_and_other_files_stay(self, offline, tmp_path):
         first, second = tmp_path / "first", tmp_path / "second"
@@ -310,25 +355,8 @@ class TestDemo:
         assert (second / "mine.txt").read_text() == "mine"
         assert _names(second) == {"mine.txt"} | _names(first)
 
-    def test_school_is_preferred_and_the_network_left_alone(self, offline, monkeypatch, tmp_path):
-        from zoo import demo
-
-        school = {"school/school_b.mat", "school/school_1_indexes.mat"}
-        for name in school:
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_bytes(b"")
-        train, test = zoo.datasets.load_grunfeld(test_years=5)
-        monkeypatch.setattr("zoo.datasets.load_school", lambda split: (train, test))
-        monkeypatch.setenv("ZOO_DATA", str(tmp_path))
-        assert "School" in demo.choose_data().statement.split(",")[0]
-        # One file alone would send the loader to the network.
-        (tmp_path / "school/school_1_indexes.mat").unlink()
-        assert demo.choose_data().statement.startswith("Grunfeld")
-        # So would a damaged file in the cache.
-        monkeypatch.delenv("ZOO_DATA")
-        monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
-        (tmp_path / "school/school_1_indexes.mat").write_bytes(b"")
-        assert demo.choose_data().statement.startswith("Grunfeld")
+    def test_unknown_data(self, tmp_path, capsys):
+        _refused(capsys, tmp_path, ["demo", "--data", "iris", "--out", tmp_path / "demo"], "data: 'iris'")
 
 
 class TestStaging:
@@ -373,7 +401,9 @@ def test_fit_and_report_an_estimate(tables, tmp_path, capsys):
     assert main([str(a) for a in [*arguments, "--method", "em", "--out", out]]) == 0
     assert "R-hat and ESS do not apply" in capsys.readouterr().out
     assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
-    assert {p.name for p in (tmp_path / "report").iterdir()} == {"objective_trace.png", "summary.csv"}
+    assert {p.name for p in (tmp_path / "report").iterdir()} == {
+        *("objective_trace.png", "report.html", "shrinkage.png", "summary.csv", "task_map.png")
+    }
     summary = pd.read_csv(tmp_path / "report" / "summary.csv", index_col="name")
     fit = zoo.load(out)
     assert summary.loc["noise", "estimate"] == pytest.approx(fit.posterior["noise"].item(), rel=1e-6)
@@ -443,3 +473,50 @@ def test_counts_keep_their_scale(tables, tmp_path, capsys):
     fit = tmp_path / "fit.nc"
     assert main([str(a) for a in [*arguments, "--set", "likelihood=poisson", "--out", fit, *_FEW]]) == 0
     assert zoo.load(fit).data.transform.y_scale == 1.0
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    """Prices whose slope varies over a map, with no column of tasks."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.uniform(size=(60, 2)), columns=["long", "lat"]).assign(size=rng.normal(size=60))
+    frame["price"] = (1.0 + frame["lat"]) * frame["size"] + 0.1 * rng.normal(size=60)
+    path = tmp_path_factory.mktemp("homes") / "homes.csv"
+    frame.assign(weight=rng.uniform(1.0, 2.0, size=60)).to_csv(path, index=False)
+    return path
+
+
+def test_coefficients_over_a_map(homes, tmp_path, capsys):
+    """`--t` twice, `--weight`, `--method`, no task; then intervals, and a report with held-out rows and a map."""
+    out = tmp_path / "fit.nc"
+    command = ["fit", "VaryingCoefficientGP", "--data", homes, "--y", "price", "--t", "long", "--t", "lat"]
+    more = ["--weight", "weight", "--method", "exact", "--out", out, "--draws", "20", "--chains", "2"]
+    assert main([str(a) for a in [*command, *more]]) == 0
+    fit = zoo.load(out)
+    assert fit.data.t_names == ("long", "lat") and fit.data.feature_names == ("size",)
+    assert fit.data.weight is not None and fit.method == "exact"
+    predicted = tmp_path / "p.csv"
+    assert main(["predict", str(out), "--data", str(homes), "--out", str(predicted)]) == 0
+    table = pd.read_csv(predicted)
+    assert list(table.columns) == ["row", "task", "mean", "sd", "lower", "upper"]
+    assert (table["lower"] < table["mean"]).all() and (table["mean"] < table["upper"]).all()
+    assert main(["report", str(out), "--out", str(tmp_path / "report"), "--test", str(homes)]) == 0
+    assert {"coefficient_surface.png", "accuracy.csv"} <= _names(tmp_path / "report")
+    _refused(capsys, tmp_path, [*command[:-1], "height", "--out", tmp_path / "b.nc"], "--t names 'height'")
+
+
+def test_tables_fit_80_columns(fitted, tables, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["predict", str(fitted), "--data", str(tables / "new.csv")]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_labels_are_predicted_with_their_probability(tables, tmp_path, capsys):
+    out = tmp_path / "fit.nc"
+    command = ["fit", "IndependentTasks", "--data", tables / "labels.csv", "--y", "label", "--task", "ward"]
+    assert main([str(a) for a in [*command, "--set", "likelihood=logistic", "--out", out, *_FEW]]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(out), "--data", str(tables / "new.csv")]) == 0
+    said = capsys.readouterr().out
+    for column in ("probability", "lower", "upper"):
+        assert column in said

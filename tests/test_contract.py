@@ -20,6 +20,9 @@ _CASES = {
         feature_cov=[[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]
     ),
     "NIWLinearStudentT": zoo.NIWLinear(likelihood=zoo.StudentT(per_task=("noise",)), covariance_prior="lkj"),
+    "NIWLinearShared": zoo.NIWLinear(shared=("x1",)),
+    "MaxMarginShared": zoo.MaxMargin(shared=("x1",), shared_scale="learned"),
+    "NIWGaussianProcessShared": zoo.NIWGaussianProcess(shared=("x1",)),
     "NIWGaussianProcessLinear": zoo.NIWGaussianProcess(base_kernel="linear"),
     "IndependentTasksLogistic": zoo.IndependentTasks(likelihood="logistic"),
     "PooledTasksLogistic": zoo.PooledTasks(likelihood="logistic"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import invwishart, matrix_normal
 
+import zoo
 from tests.statistical.mutants import MUTANTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,9 +36,13 @@ PACKAGE = ROOT / "zoo"
 
 def _blocks(page: str) -> list[str]:
     """The Python blocks of a page, with few draws."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [re.sub(r"\b(draws|tune)=\d+", r"\1=20", block) for block in blocks]
+    return [re.sub(r"\b(draws|tune)=\d+", r"\1=20", block) for block in _whole_blocks(f"docs/{page}")]
+
+
+def _whole_blocks(page: str) -> list[str]:
+    """The Python blocks of a page as they are."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def _run(block: str, where: str, namespace: dict) -> None:
@@ -62,6 +67,31 @@ def test_code_runs(page, tmp_path, monkeypatch):
     plt.close("all")
     if page == "own-factory.md":
         _check_own_factory(namespace)
+
+
+@pytest.mark.filterwarnings("error")
+def test_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    """With all of its draws: it converges, and warns of nothing."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for block in _whole_blocks("README.md"):
+        _run(block, "README.md", namespace)
+    plt.close("all")
+    assert "not converged" not in capsys.readouterr().out
+    errors = zoo.diagnostics.compare(
+        {name: namespace[name] for name in ("fit", "alone")}, namespace["test"], random_seed=1
+    )["RMSE"]
+    assert errors["fit"] < errors["alone"]
+
+
+def test_readme_is_short_and_leads_to_files_that_exist():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    assert len(lines) <= 120
+    assert max(len(line) for line in lines if not line.startswith("|")) <= 100
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        assert (ROOT / target).exists(), target
+    assert "&& .venv/bin/python -m pytest -n 2" in text
 
 
 def _check_own_factory(namespace):
@@ -234,7 +264,18 @@ def test_architecture_names_every_dependency():
 _ROOMS = (
     *("_version", "support", "data", "kernels", "inference", "ops", "distributions", "likelihoods", "latent"),
     *("datasets", "core", "models", "registry", "testing", "diagnostics", "plots", "selection_arguments"),
-    *("selection", "steps", "sklearn", "report", "demo", "experiments", "cli_parts", "cli"),
+    *(
+        "selection",
+        "steps",
+        "sklearn",
+        "report",
+        "demo",
+        "experiments",
+        "cli_parts",
+        "cli_text",
+        "cli",
+        "__main__",
+    ),
 )
 _AT = {room: i for i, room in enumerate(_ROOMS)}
 

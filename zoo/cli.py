@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    pass
+from zoo._version import __version__
 from zoo.cli_parts import (
     TASK_ATTRIBUTE,
+    Y_ATTRIBUTE,
     Interrupted,
     check_data,
     console_of,
@@ -27,8 +27,12 @@ from zoo.cli_parts import (
     read_csv,
     require_columns,
     split_names,
+    task_column,
+    test_data,
     training_data,
+    with_constant,
     with_intercept,
+    with_only_task,
 )
 
 __all__ = ["app", "main"]
@@ -39,7 +43,7 @@ _SHOWN_ROWS = 10
 # typer carries its own copy of click in some versions: its exceptions are found through typer's names.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
-app = typer.Typer(name="zoo", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(name="zoo", rich_markup_mode=None, pretty_exceptions_enable=False)
 
 Seed = Annotated[int | None, typer.Option(min=0, help="Same seed, same output.")]
 Draws = Annotated[int, typer.Option(min=1, help="Kept draws of each chain.")]
@@ -51,9 +55,7 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `zoo list
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"zoo {version('multitask-zoo')}")
+        typer.echo(f"zoo {__version__}")
         raise typer.Exit
 
 
@@ -76,42 +78,48 @@ def _options(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the posterior, tables and pictures.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="simulated: tasks in groups. grunfeld: 11 firms, 20 years. school: 139 schools, downloaded."
+        ),
+    ] = "simulated",
     seed: Seed = 1,
-    draws: Draws = 500,
+    draws: Draws = 1000,
     tune: Tune = 500,
-    chains: Chains = 2,
+    chains: Chains = 4,
 ) -> None:
-    """Data to posterior to comparison on held-out rows: School where it is at hand, else a shipped panel."""
+    """Show what sharing buys: fit, compare, draw."""
     from zoo.demo import run_demo
 
-    run_demo(out, draws=draws, tune=tune, chains=chains, seed=seed, console=console_of())
+    run_demo(out, data=data, draws=draws, tune=tune, chains=chains, seed=seed, console=console_of())
 
 
 @app.command("list")
 def list_models() -> None:
-    """List the models."""
+    """List the models with every method."""
+    from zoo.cli_text import model_list
     from zoo.registry import list_models
-    from zoo.report import print_frame
 
-    print_frame(console_of(), list_models(), "Models")
+    typer.echo(model_list(list_models()))
 
 
 @app.command()
 def describe(model: Model) -> None:
     """Describe a model: what it is, its fields with defaults, its methods, its paper."""
     from dataclasses import MISSING, fields
-    from inspect import cleandoc
 
+    from zoo.cli_text import plain_text, wrapped
     from zoo.registry import get_factory
 
     factory = get_factory(model)
-    typer.echo(f"{model}\n\n{cleandoc(factory.__doc__ or '')}\n\nFields")
+    typer.echo(f"{model}\n\n{plain_text(factory.__doc__ or '')}\nFields")
     for field in fields(factory):
         default = "(required)" if field.default is MISSING else repr(field.default)
-        typer.echo(f"  {field.name} = {default}")
+        typer.echo(wrapped(f"- {field.name} = {default}", 4))
     typer.echo("\nMethods, best first")
     for name, computes in factory().methods.items():
-        typer.echo(f"  {name}: {computes}")
+        typer.echo(wrapped(f"- {name}: {computes}", 4))
     typer.echo(f"\nPaper\n  {factory.paper}")
 
 
@@ -120,8 +128,17 @@ def fit(
     model: Model,
     data: Annotated[Path, typer.Option(help="CSV file with a header, one row an observation.")],
     y: Annotated[str, typer.Option(help="Column of the response or label.")],
-    task: Annotated[str, typer.Option(help="Column of the task.")],
     out: Annotated[Path, typer.Option(help="NetCDF file to write, a new one.")],
+    task: Annotated[
+        str | None, typer.Option(help="Column of the task. Default: all rows are of one task.")
+    ] = None,
+    t: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--t", help="Column over which coefficients vary, such as a place or a day; repeatable."
+        ),
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of the weight of a row.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Feature columns, comma-separated. Default: all others.")
     ] = None,
@@ -139,7 +156,9 @@ def fit(
     standardize: Annotated[
         bool, typer.Option(help="Scale features, and a real response (no labels, no counts).")
     ] = True,
-    intercept: Annotated[bool, typer.Option(help="Add a feature that is 1 everywhere.")] = True,
+    intercept: Annotated[
+        bool, typer.Option(help="Add a feature that is 1 everywhere, where the model has none of its own.")
+    ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
 ) -> None:
     """Fit a model to a CSV file."""
@@ -150,15 +169,18 @@ def fit(
     factory = factory_of(model, set_ or [])
     with staged_file(out) as temporary:
         table = read_csv(data)
-        require_columns(table, data, {"--y": [y], "--task": [task], "--features": split_names(features)})
-        training = training_data(table, y, task, split_names(features), intercept)
+        columns = {"--y": [y], "--task": [task] if task else None, "--t": t}
+        columns["--weight"] = [weight] if weight else None
+        require_columns(table, data, {**columns, "--features": split_names(features)})
+        training = training_data(table, y, task, split_names(features), t, weight)
+        training = with_constant(training, factory) if intercept else training
         if standardize:
             training = training.standardize(y=has_a_scale(factory))
         check_data(factory, training)
         typer.echo(f"{factory!r}\n{training!r}")
         result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
         complete(result)
-        result.idata.attrs[TASK_ATTRIBUTE] = task
+        result.idata.attrs.update({Y_ATTRIBUTE: y, **({TASK_ATTRIBUTE: task} if task else {})})
         result.save(temporary, overwrite=True)
     print_diagnostics(console_of(), result, warned=True)
     typer.echo(f"Written to {out}")
@@ -178,16 +200,16 @@ def predict(
     ] = None,
     seed: Seed = None,
 ) -> None:
-    """Predict the rows of a CSV file."""
+    """Predict the rows of a CSV file: mean, sd, and interval; for labels their probability too."""
     from zoo.registry import load
     from zoo.report import print_frame, write_csv
     from zoo.support.files import staged_file
 
     fitted = load(fit)
     table = read_csv(data)
-    column = task or str(fitted.idata.attrs.get(TASK_ATTRIBUTE) or fitted.data.task_column or "task")
+    column = task or task_column(fitted)
+    table = with_intercept(with_only_task(table, fitted, column), fitted)
     require_columns(table, data, {"--task": [column]})
-    table = with_intercept(table, fitted)
     if out is None:
         predicted = predictions(fitted, table, column, new_task, ci_prob, seed)
         title = f"First {min(_SHOWN_ROWS, len(predicted))} of {len(predicted):,} rows (--out writes all)"
@@ -201,13 +223,22 @@ def predict(
 
 @app.command()
 def report(
-    fit: FitFile, out: Annotated[Path, typer.Option(help="Folder for the table and pictures.")]
+    fit: FitFile,
+    out: Annotated[Path, typer.Option(help="Folder for the page, tables, and pictures.")],
+    test: Annotated[
+        Path | None, typer.Option(help="CSV file of held-out rows, to compare with the yardsticks.")
+    ] = None,
+    y: Annotated[
+        str | None, typer.Option(help="Its column of the response. Default: that of `zoo fit`.")
+    ] = None,
 ) -> None:
-    """Write a summary table and pictures of a fit into a folder."""
+    """Write a page about a fit, with its tables and pictures, into a folder."""
     from zoo.registry import load
     from zoo.report import run_report
 
-    files = run_report(load(fit), out, console_of())
+    fitted = load(fit)
+    rows = None if test is None else test_data(fitted, test, y)
+    files = run_report(fitted, out, console_of(), rows, fit)
     typer.echo(f"{', '.join(files)} written to {out}")
 
 
@@ -292,9 +323,6 @@ def reproduce(
         raise Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
     if outcome.failures:
         raise typer.Exit(_fail(f"{len(outcome.failures)} jobs failed: {', '.join(outcome.failures)}.", 1))
-
-
-# -------------------------------------------------------------------- parts of commands
 
 
 # -------------------------------------------------------------------- entry point

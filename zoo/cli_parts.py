@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TASK_ATTRIBUTE",
+    "Y_ATTRIBUTE",
     "Interrupted",
     "check_data",
     "console_of",
@@ -31,14 +32,19 @@ __all__ = [
     "read_csv",
     "require_columns",
     "split_names",
+    "task_column",
+    "test_data",
     "training_data",
+    "with_constant",
     "with_intercept",
+    "with_only_task",
 ]
 
 PAPERS = ("bussas2015", "evgeniou2005", "li2014", "srijith2014", "yu2005")
 
 _INTERCEPT = "intercept"
 TASK_ATTRIBUTE = "zoo_task_column"
+Y_ATTRIBUTE = "zoo_y_column"
 
 
 class Interrupted(Exception):
@@ -153,16 +159,64 @@ def require_columns(table: pd.DataFrame, path: Path, wanted: dict[str, list[str]
 
 
 def training_data(
-    table: pd.DataFrame, y: str, task: str, features: list[str] | None, intercept: bool
+    table: pd.DataFrame,
+    y: str,
+    task: str | None,
+    features: list[str] | None,
+    t: list[str] | None,
+    weight: str | None,
 ) -> MultiTaskData:
     """The data of a table, by the options of ``zoo fit``."""
     from zoo.data.multitask import MultiTaskData
 
-    data = MultiTaskData.from_frame(table, y=y, task=task, features=features)
-    if intercept and _INTERCEPT in data.feature_names:
+    return MultiTaskData.from_frame(
+        table,
+        y=y,
+        task=task,
+        features=_features_left(table, features, [y, task, weight, *(t or ())]),
+        t=t,
+        weight=weight,
+    )
+
+
+def _features_left(table: pd.DataFrame, features: list[str] | None, taken: list[Any]) -> list[str] | None:
+    """No features where other options have taken all columns: the model may have a constant of its own."""
+    return [] if features is None and set(table.columns) <= set(taken) else features
+
+
+def with_constant(data: MultiTaskData, factory: ModelFactory) -> MultiTaskData:
+    """The data with a feature that is 1 everywhere, unless the model has one, or a column has its name."""
+    if getattr(factory, "intercept", False):
+        return data
+    if _INTERCEPT in data.feature_names:
         typer.echo(f"The data have a column {_INTERCEPT!r}: none is added.")
         return data
-    return data.add_intercept(_INTERCEPT) if intercept else data
+    return data.add_intercept(_INTERCEPT)
+
+
+def with_only_task(table: pd.DataFrame, fitted: Fit, column: str) -> pd.DataFrame:
+    """The table with a column of the task, where the fit has one task only and the file does not name it."""
+    if column in table.columns or fitted.data.n_tasks > 1:
+        return table
+    return table.assign(**{column: fitted.data.task_names[0]})
+
+
+def task_column(fitted: Fit) -> str:
+    """The column that holds the task of a row, as `zoo fit` was told."""
+    return str(fitted.idata.attrs.get(TASK_ATTRIBUTE) or fitted.data.task_column or "task")
+
+
+def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
+    """Held-out rows of a CSV file, with the features and tasks of a fit."""
+    from zoo.data.multitask import MultiTaskData
+
+    table, column = read_csv(path), task_column(fitted)
+    response = y or str(fitted.idata.attrs.get(Y_ATTRIBUTE, "y"))
+    features = list(fitted.data.feature_names)
+    t = list(fitted.data.t_names or ())
+    table = with_intercept(with_only_task(table, fitted, column), fitted)
+    require_columns(table, path, {"--y": [response], "the fit": [column, *t, *features]})
+    return MultiTaskData.from_frame(table, y=response, task=column, features=features, t=t or None)
 
 
 def with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+import xarray as xr
 from rich.console import Console
 
 import zoo
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.data.multitask import MultiTaskData
-from zoo.datasets.registry import FILES, cache_folder
 from zoo.diagnostics import compare
 from zoo.report import (
     complete,
@@ -25,66 +26,81 @@ from zoo.report import (
     with_scale,
     write_csv,
 )
+from zoo.support.checks import one_of
 from zoo.support.files import staged_folder
 
-__all__ = ["DemoData", "choose_data", "run_demo"]
+__all__ = ["DATA", "DemoData", "choose_data", "run_demo", "who_wins"]
 
-_SCHOOL_FILES = ("school/school_b.mat", "school/school_1_indexes.mat")
+DATA = ("simulated", "grunfeld", "school")
+_SIMULATION_SEED = 1
+_ROWS, _TEST_ROWS = 12, 40
 _TEST_YEARS = 5
 _SUMMARY_ROWS = 6
-_THIN = 4  # School's posterior has 24,000 numbers per draw: more sweeps cost less than more stored draws
 
 
 @dataclass(frozen=True)
 class DemoData:
-    """Training and test data of the demonstration, and a statement of what they are and why."""
+    """Training and test data of the demonstration, what they are, and the true coefficients where they are known."""
 
     train: MultiTaskData
     test: MultiTaskData
     statement: str
+    truth: xr.DataArray | None = None
 
 
-def choose_data() -> DemoData:
-    """School, split 1, where its files are on this machine; else the panel shipped with the package."""
-    places = {_place(name) for name in _SCHOOL_FILES}
-    if None not in places:
-        train, test = zoo.datasets.load_school(split=1)
-        where = " and ".join(sorted(filter(None, places)))
+def choose_data(name: str = "simulated") -> DemoData:
+    """Simulated tasks in groups, the panel of firms that is shipped with the package, or exam scores of schools."""
+    one_of(name, DATA, "data")
+    if name == "grunfeld":
+        train, test = zoo.datasets.load_grunfeld(test_years=_TEST_YEARS)
         statement = (
-            f"School exam scores (ILEA), published split 1, found in {where}: {train.n_tasks} schools, "
-            f"{train.n_rows:,} training rows, {test.n_rows:,} test rows."
+            f"Grunfeld's investment panel, shipped with the package: {train.n_tasks} firms, {train.n_rows} training "
+            f"rows, the last {_TEST_YEARS} years ({test.n_rows} rows) to test."
         )
         return DemoData(train, test, statement)
-    train, test = zoo.datasets.load_grunfeld(test_years=_TEST_YEARS)
-    folder = os.environ.get("ZOO_DATA")
-    looked = f"ZOO_DATA ({folder})" if folder else "ZOO_DATA (not set)"
+    if name == "school":
+        train, test = zoo.datasets.load_school(split=1)
+        statement = (
+            f"School exam scores (ILEA), published split 1: {train.n_tasks} schools, {train.n_rows:,} training rows, "
+            f"{test.n_rows:,} test rows."
+        )
+        return DemoData(train, test, statement)
+    data, truth = zoo.datasets.simulate_groups(n_per_task=_ROWS + _TEST_ROWS, random_seed=_SIMULATION_SEED)
+    train, test = data.split(_TEST_ROWS / (_ROWS + _TEST_ROWS), random_seed=_SIMULATION_SEED)
     statement = (
-        f"Grunfeld's investment panel, shipped with the package: {train.n_tasks} firms, {train.n_rows} training "
-        f"rows, the last {_TEST_YEARS} years ({test.n_rows} rows) to test. School, which the demo prefers, is "
-        f"neither in {looked} nor in the cache {cache_folder()}; the demo does not use the network. "
-        "zoo.datasets.load_school() downloads it."
+        f"simulated with seed {_SIMULATION_SEED} (zoo.datasets.simulate_groups): {data.n_tasks} tasks in three groups, "
+        f"A, B and C, of which no model is told. {_ROWS} training rows and {_TEST_ROWS} test rows per task."
     )
-    return DemoData(train, test, statement)
+    return DemoData(train.add_intercept(), test.add_intercept(), statement, truth["coefficients"])
 
 
-def _place(name: str) -> str | None:
-    """Where a data file lies on this machine, or None; the network is not asked."""
-    folder = os.environ.get("ZOO_DATA")
-    if folder and (Path(folder) / name).is_file():
-        return "ZOO_DATA"
-    cached = cache_folder() / name
-    # The loader downloads a damaged file in the cache again: to the demo it is missing.
-    if cached.is_file() and hashlib.sha256(cached.read_bytes()).hexdigest() == FILES[name].sha256:
-        return "the cache"
-    return None
+def who_wins(comparison: pd.DataFrame, train: MultiTaskData) -> str:
+    """Which of the three models predicts best, and why that is, in one sentence."""
+    errors = comparison["RMSE"].sort_values()
+    others = " and ".join(f"{error:.2f} of {name}" for name, error in errors.iloc[1:].items())
+    counts = np.bincount(train.task, minlength=train.n_tasks)
+    least, most = int(counts.min()), int(counts.max())
+    rows = f"{least} rows" if least == most else f"{least} to {most} rows"
+    size = f"{train.n_features} coefficients"
+    why = {
+        "IndependentTasks": "that happens where tasks have rows enough of their own "
+        f"(here {rows} for {size}) or hardly resemble each other",
+        "PooledTasks": "that happens where tasks hardly differ, so that all rows may be taken as those of one",
+    }.get(
+        str(errors.index[0]),
+        f"{rows} of a task leave its {size} uncertain, one regression for all cannot tell tasks apart, and the model "
+        "learns from the data which tasks are alike",
+    )
+    return f"{errors.index[0]} predicts best, with an error (RMSE) of {errors.iloc[0]:.2f} against {others}: {why}."
 
 
 def run_demo(
     out: str | os.PathLike[str],
     *,
-    draws: int = 500,
+    data: str = "simulated",
+    draws: int = 1000,
     tune: int = 500,
-    chains: int = 2,
+    chains: int = 4,
     seed: int | None = 1,
     console: Console | None = None,
 ) -> Path:
@@ -93,11 +109,14 @@ def run_demo(
     Parameters
     ----------
     out : path
-        Folder for ``posterior.nc``, ``summary.csv``, ``comparison.csv`` and four pictures.
+        Folder for ``posterior.nc``, ``summary.csv``, ``comparison.csv`` and the pictures.
+    data : {"simulated", "grunfeld", "school"}
+        Tasks in groups, with the truth; a panel of 11 firms over 20 years; or 139 schools, whose files are downloaded
+        where they are not at hand.
     draws, tune, chains : int
-        Of the sampler, which keeps every fourth sweep; the yardsticks take as many draws.
+        Of the sampler; the yardsticks take as many draws.
     seed : int, optional
-        Same seed, same output.
+        Of the draws: same seed, same output. The simulated data have a seed of their own, which is always the same.
     console : rich.console.Console, optional
 
     Returns
@@ -106,17 +125,18 @@ def run_demo(
         The folder.
     """
     console = console or Console(highlight=False)
+    chosen = choose_data(data)
     with staged_folder(out) as folder:
-        chosen = choose_data()
         console.print(f"Data: {chosen.statement}", markup=False, soft_wrap=True)
         train = chosen.train.standardize()
-        model = zoo.MaxMargin(likelihood="epsilon_insensitive")
+        model = zoo.MaxMargin(likelihood="gaussian")
         console.print(f"Model: {model!r}", markup=False, soft_wrap=True)
-        print_frame(console, model.requirements(train), "What the model holds")
-        console.print(
-            f"Sampling (gibbs): {chains} chains of {tune} warm-up sweeps and {draws} draws, {_THIN} sweeps each"
-        )
-        fit = model.fit(train, "gibbs", draws=draws, tune=tune, chains=chains, random_seed=seed, thin=_THIN)
+        held = model.requirements(train)
+        held = held[~held.index.str.startswith("_")]  # the names of auxiliary variables
+        print_frame(console, held, "What the model holds, auxiliary variables left out")
+        console.print(f"Sampling (gibbs): {chains} chains of {tune} warm-up sweeps and {draws} draws")
+        options: dict[str, Any] = {"draws": draws, "chains": chains, "random_seed": seed}
+        fit = model.fit(train, "gibbs", tune=tune, **options)
         complete(fit)
         summary = summary_table(fit)
         print_frame(
@@ -128,14 +148,13 @@ def run_demo(
         fits = {type(model).__name__: fit}
         yardsticks: tuple[ModelFactory, ...] = (zoo.IndependentTasks(), zoo.PooledTasks())
         for yardstick in yardsticks:
-            fits[type(yardstick).__name__] = yardstick.fit(
-                train, draws=draws, chains=chains, random_seed=seed, progress=False
-            )
+            fits[type(yardstick).__name__] = yardstick.fit(train, progress=False, **options)
         comparison = compare(fits, chosen.test, random_seed=seed)
         print_frame(console, comparison, "Held-out rows", digits=2)
+        console.print(who_wins(comparison, train), markup=False, soft_wrap=True)
         write_csv(comparison, folder / "comparison.csv")
         write_csv(with_scale(summary, fit), folder / "summary.csv")
-        _write(folder, fit, chosen.test, seed)
+        _write(folder, fit, fits["IndependentTasks"], chosen, seed)
     console.print(f"Written to {Path(out).resolve()}", markup=False, soft_wrap=True)
     return Path(out)
 
@@ -146,14 +165,27 @@ def _shown(summary: pd.DataFrame) -> pd.DataFrame:
     return shown.astype({"ess_bulk": int, "ess_tail": int}) if shown.notna().all(axis=None) else shown
 
 
-def _write(folder: Path, fit: Fit, test: MultiTaskData, seed: int | None) -> None:
-    """The posterior and its four pictures."""
+def _write(folder: Path, fit: Fit, alone: Fit, chosen: DemoData, seed: int | None) -> None:
+    """The posterior and its pictures."""
     from zoo import plots
 
     fit.save(folder / "posterior.nc")
+    save_figure(_overview, folder / "overview.png", fit, alone, chosen.truth)
     save_figure(plots.task_correlation, folder / "task_correlation.png", fit)
     save_figure(plots.coefficient_forest, folder / "coefficient_forest.png", fit)
     save_figure(plots.trace_rank, folder / "trace_rank.png", fit)
     save_figure(
-        plots.predicted_vs_observed, folder / "predicted_vs_observed.png", fit, test, random_seed=seed
+        plots.predicted_vs_observed, folder / "predicted_vs_observed.png", fit, chosen.test, random_seed=seed
     )
+
+
+def _overview(fit: Fit, alone: Fit, truth: xr.DataArray | None) -> Any:
+    """What sharing changes, and which tasks are alike, side by side."""
+    import matplotlib.pyplot as plt
+
+    from zoo import plots
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12.0, 6.0), layout="constrained")
+    plots.shrinkage(fit, independent=alone, truth=truth, ax=left)
+    plots.task_map(fit, ax=right)
+    return figure

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
+from inspect import cleandoc
 
 import pandas as pd
 
@@ -11,6 +13,7 @@ from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.loading import load as read_fit
 from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.resolve import LIKELIHOODS
 from zoo.support.installed import MODELS, broken, entries, load_class
 from zoo.support.warning_types import warn_user
 
@@ -90,6 +93,9 @@ def load(
 def list_models() -> pd.DataFrame:
     """Name, paper, methods and one-line description of every factory.
 
+    ``methods`` are those with the default fields. ``other_methods`` are those that another likelihood brings, with the
+    words of these likelihoods.
+
     Warns
     -----
     UserWarning
@@ -107,7 +113,22 @@ def list_models() -> pd.DataFrame:
                 "model": name,
                 "paper": factory.paper,
                 "methods": ", ".join(factory().methods),
-                "description": ((factory.__doc__ or "").strip().splitlines() or [""])[0],
+                "other_methods": _other_methods(factory),
+                "description": " ".join(cleandoc(factory.__doc__ or "").split("\n\n")[0].split()),
             }
         )
     return pd.DataFrame(rows).set_index("model")
+
+
+def _other_methods(factory: type[ModelFactory]) -> str:
+    """Methods that the default likelihood does not have, each with the words of the likelihoods that bring it."""
+    usual, brought = factory().methods, dict[str, list[str]]()
+    for word in LIKELIHOODS:
+        try:
+            methods = replace(factory(), likelihood=word).methods
+        except (TypeError, ValueError):
+            continue  # the model refuses this likelihood
+        for method in methods:
+            if method not in usual:
+                brought.setdefault(method, []).append(word)
+    return "; ".join(f"{method} ({', '.join(words)})" for method, words in brought.items())

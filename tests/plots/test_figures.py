@@ -60,10 +60,10 @@ class TestTaskCorrelation:
         names = list(real[0].task_names)
         assert _labels(axes.get_xticklabels()) == _labels(axes.get_yticklabels()) == names
         (image,) = axes.get_images()
-        assert image.get_clim() == (-1.0, 1.0)
-        assert np.diag(np.asarray(image.get_array())) == pytest.approx(np.ones(6))
-        assert axes.get_title() == "Correlation of 6 tasks, posterior mean"
-        assert bar.get_ylabel() == "correlation"
+        between = image.get_array()
+        assert image.get_clim() == pytest.approx((-abs(between).max(), abs(between).max()))
+        assert axes.get_title() == "Correlation of 6 tasks, posterior mean,\nin the order of the data"
+        assert bar.get_ylabel() == "correlation between different tasks"
 
     def test_correlation_is_averaged_draw_by_draw(self, fit):
         draws = fit.posterior["task_cov"].to_numpy().reshape(-1, 6, 6)
@@ -82,6 +82,12 @@ class TestTaskCorrelation:
         boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
         assert len(boxes) == 139
         assert all(upper.y0 >= lower.y1 - 1.0 for upper, lower in pairwise(boxes))
+
+    def test_the_title_is_inside_with_many_tasks(self, many):
+        figure = plots.task_correlation(many)
+        figure.draw_without_rendering()
+        title = figure.axes[0].title.get_window_extent()
+        assert figure.bbox.y0 <= title.y0 and title.y1 <= figure.bbox.y1
 
     def test_without_task_cov(self, pooled):
         with pytest.raises(ValueError, match=r"no 'task_cov'.*task_cov=\"learned\""):

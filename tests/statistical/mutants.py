@@ -61,6 +61,16 @@ _LOOSE = (
 )
 
 
+_SHARED = (
+    f"{_KERNELS}::test_against_joint_draws[population, shared, learned scale, noise by task, group moves]",
+)
+_SHARED_MATRIX_NORMAL = (
+    f"{_KERNELS}::test_against_joint_draws[matrix normal, shared, learned scale, scales]",
+    f"{_KERNELS}::test_against_joint_draws[matrix normal, logistic, shared, rare]",
+    f"{_KERNELS}::test_against_joint_draws[latent features, shared]",
+)
+
+
 def _cell(prior: str, likelihood: str) -> tuple[str, ...]:
     """The sequential test of a prior with a likelihood."""
     return (f"{_KERNELS}::test_against_joint_draws[{prior}, {likelihood}]",)
@@ -375,6 +385,46 @@ MUTANTS: tuple[Mutant, ...] = (
         "return -(nu + known + 1.0 + ",
         "return -(nu + known + 1.0 + (m + 1.0) + ",
         _LOOSE_UNIT,
+    ),
+    Mutant(
+        "shared_scale_without_jacobian",
+        "the scale of shared coefficients forgets the Jacobian of its logarithm",
+        "zoo/inference/gibbs/shared_coefficients.py",
+        "return (1.0 - n) * u",
+        "return -n * u",
+        _SHARED,
+    ),
+    Mutant(
+        "shared_coefficients_given_the_mean",
+        "the joint draw of shared coefficients and mean forgets that the coefficients are integrated out",
+        "zoo/inference/gibbs/shared_coefficients.py",
+        "precision[i, j] -= U[d, i] * U[d, j]",
+        "precision[i, j] -= 0.9 * U[d, i] * U[d, j]",
+        _SHARED,
+    ),
+    Mutant(
+        "shared_move_without_new_task_cov",
+        "shared coefficients move with the covariance of tasks integrated out, which stays as it was",
+        "zoo/inference/gibbs/shared_coefficients.py",
+        "P[:] = wishart(rng, nu + D, prior + H @ O @ H.T)",
+        "P[:] = P + 0.0 * wishart(rng, nu + D, prior + H @ O @ H.T)",
+        _SHARED_MATRIX_NORMAL,
+    ),
+    Mutant(
+        "shared_move_with_wrong_power",
+        "the determinant of the integrated covariance of tasks has the power nu for nu + D",
+        "zoo/inference/gibbs/shared_coefficients.py",
+        "-(cross + cross.T), second, nu + D, slope",
+        "-(cross + cross.T), second, nu, slope",
+        _SHARED_MATRIX_NORMAL,
+    ),
+    Mutant(
+        "shared_offset_left_behind",
+        "the sums of a task keep the responses from before the shared coefficients moved",
+        "zoo/inference/gibbs/shared_sums.py",
+        "tasks.linear[:] = self.linear - self.by_beta @ beta",
+        "tasks.linear[:] = self.linear - 0.8 * self.by_beta @ beta",
+        _SHARED,
     ),
     Mutant(
         "loose_degrees_off_by_one",

@@ -183,6 +183,8 @@ def test_kernel_machine(fields):
 # ---------------------------------------------------------------- likelihoods that are densities of y
 
 LEARNED_C = {"likelihood": zoo.EpsilonInsensitive(C="learned", epsilon=0.3)}
+SHARED = {"shared": ("x1", "x2"), "shared_scale": 1.5}
+GROUPS = {"n_tasks": 3, "n_rows": 2, "n_features": 3, "constant": True, "groups": True}
 NOISE_BY_TASK = {"likelihood": zoo.Gaussian(per_task=("noise",))}
 _LAW, _BY_TASK = LogNormal(-0.5, 0.4), {"per_task": ("noise",)}
 AUGMENTED = {
@@ -206,7 +208,7 @@ DENSITIES = {
         zoo.NIWLinear,
         NOISE_BY_TASK,
         {"n_features": 3, "n_rows": 4},
-        {"loose": 2, "shares": (0.5, 0.5)},
+        {"loose": 2, "sweep_shares": (0.5, 0.5)},
     ),
     "population, one loose, noise by task": (zoo.NIWLinear, NOISE_BY_TASK, {"n_rows": 4}, {"loose": 1}),
     "population, all loose": (zoo.NIWLinear, {"pi": 5.0}, {}, {"loose": 2}),
@@ -246,6 +248,58 @@ DENSITIES = {
         {"delta": 6.0, "scale": 1.5, "pi": 0.7, "likelihood": "logistic"},
         {"constant": True, "n_tasks": 3, "n_features": 3},
         {"likelihood_moves": True, "group_moves": True},
+    ),
+    # Coefficients that all tasks share: of a feature that stands still within tasks, and of one that does not.
+    "population, shared": (zoo.NIWLinear, {**SHARED, "pi": 0.6}, GROUPS, {"group_moves": False}),
+    "population, shared, learned scale, noise by task, group moves": (
+        zoo.NIWLinear,
+        {**SHARED, **NOISE_BY_TASK, "shared_scale": "learned"},
+        GROUPS,
+        {"group_moves": True},
+    ),
+    "population, shared, loose": (zoo.NIWLinear, {**SHARED, "scale": TWO}, {**GROUPS, "n_features": 4}, {"loose": 1}),
+    "population, student t, shared": (
+        zoo.NIWLinear,
+        {**SHARED, "delta": 6.0, "scale": 0.5, "likelihood": AUGMENTED["student t"]},
+        GROUPS,
+        {},
+    ),
+    "population, logistic, shared, rare": (
+        zoo.NIWLinear,
+        {**SHARED, "delta": 6.0, "scale": 1.5, "likelihood": "logistic"},
+        {**GROUPS, "n_features": 4},
+        {"likelihood_moves": True, "group_moves": True},
+    ),
+    "functions, shared": (zoo.NIWGaussianProcess, {**SHARED, "base_kernel": "matern32"}, GROUPS, {}),
+    "matrix normal, shared": (
+        zoo.MaxMargin,
+        {**SHARED, "feature_nu": 5.0, "task_nu": 5.0, "likelihood": AUGMENTED["gaussian"]},
+        {**GROUPS, "n_features": 4},
+        {},
+    ),
+    "matrix normal, shared, learned scale, scales": (
+        zoo.MaxMargin,
+        {**SHARED, **LEARNED_C, "shared_scale": "learned", "task_scale": 0.5, "feature_nu": 5.0, "task_nu": 6.0},
+        GROUPS,
+        {},
+    ),
+    "matrix normal, shared, task covariance given": (
+        zoo.MaxMargin,
+        {**SHARED, "task_cov": np.eye(3) + 0.3, "feature_nu": 5.0, "likelihood": AUGMENTED["gaussian"]},
+        {**GROUPS, "n_features": 4},
+        {},
+    ),
+    "matrix normal, logistic, shared, rare": (
+        zoo.MaxMargin,
+        {**SHARED, "feature_nu": 5.0, "task_nu": 5.0, "likelihood": "logistic"},
+        GROUPS,
+        {"likelihood_moves": True},
+    ),
+    "latent features, shared": (
+        zoo.NonparametricMaxMargin,
+        {**SHARED, "likelihood": "logistic", "K_max": 2000},
+        GROUPS,
+        {},
     ),
     "latent features, logistic": (zoo.NonparametricMaxMargin, {"likelihood": "logistic", "K_max": 2000}, {}, {}),
     "functions, logistic": (zoo.NIWGaussianProcess, {"likelihood": "logistic", "base_kernel": "matern32"}, {}, {}),

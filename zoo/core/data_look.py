@@ -55,8 +55,8 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
     if still.sum() > 1:
         sentences.append(
             f"features {_listed([names[j] for j in np.flatnonzero(still)])} are constant, or nearly so, within every "
-            "task, so that the rows of a task do not tell their coefficients apart: share their coefficients between "
-            "tasks, or keep one of them."
+            "task, so that the rows of a task do not tell their coefficients apart: give them one coefficient for all "
+            "tasks (shared='constant within tasks' of NIWLinear and MaxMargin), or keep one of them."
         )
     pairs = _alike(X)
     if pairs:

@@ -40,6 +40,8 @@ class ModelFactory(ModelHooks):
         auxiliary: they are sampled but left out of the posterior.
     ``latent(data, priors)``
         The function value ``f`` of every row, (N,).
+    ``shared_part(data)``
+        What is added to ``latent`` in every row, (N,); here nothing.
     ``observe(data, f)``
         Adds the observed variable ``"y"``; here by the likelihood.
     ``new_task(posterior, names, rng)``
@@ -72,6 +74,12 @@ class ModelFactory(ModelHooks):
                 f"the data have no features, of which {type(self).__name__} makes its functions. Name some in "
                 "features (from_frame) or X (from_arrays), or use VaryingCoefficientGP, which has an intercept of its "
                 "own."
+            )
+        if data.shared_names and not self.serves_shared:
+            raise ValueError(
+                f"the data name features whose coefficient all tasks share ({', '.join(data.shared_names)}), and "
+                f"{type(self).__name__} has no such coefficients. Use NIWLinear or MaxMargin, or give every task a "
+                "coefficient of its own: dataclasses.replace(data, shared_names=())."
             )
         data.require_rows_in_every_task(only_warn=self.allows_empty_tasks)
         if data.weight is not None and not self.likelihood.weights:

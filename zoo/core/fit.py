@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -377,3 +378,20 @@ class Fit:
             The file cannot be written.
         """
         return save(self, path, overwrite)
+
+    def report(
+        self, out: str | os.PathLike[str], test: MultiTaskData | None = None, random_seed: Any = 0
+    ) -> list[str]:
+        """Write ``report.html``, one page that can be sent to somebody, into a folder, with its tables and pictures.
+
+        Parameters
+        ----------
+        out : path
+            Folder. Files of the same names are replaced, others stay; the names of all that is written come back.
+        test : MultiTaskData, optional
+            Held-out rows, on which the fit is compared with a regression of each task and one of all tasks.
+        random_seed : int, optional
+            For these, and for predictive draws.
+        """
+        # Reports stand above fits and use their pictures: found when one is asked for.
+        return import_module("zoo.report").write_report(self, out, test, random_seed=random_seed)

@@ -11,7 +11,10 @@ import pytensor.tensor as pt
 
 from zoo.data.multitask import MultiTaskData
 
-__all__ = ["ModelData"]
+__all__ = ["SHARED", "ModelData"]
+
+SHARED = "shared_coefficients"
+"""What the posterior calls coefficients that all tasks share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,8 @@ class ModelData:
         (N, P) continuous task variable.
     weight : TensorVariable or None
         (N,) weight of each row's log likelihood.
+    shared : TensorVariable or None
+        (N, S) features whose coefficient all tasks share; ``inputs`` are then the other ones.
     """
 
     source: MultiTaskData
@@ -41,6 +46,7 @@ class ModelData:
     task: Any
     t: Any
     weight: Any = None
+    shared: Any = None
 
     @classmethod
     def in_model(cls, data: MultiTaskData, y: np.ndarray) -> ModelData:
@@ -56,6 +62,9 @@ class ModelData:
             task=pm.Data("task_index", data.task, dims="obs"),
             t=None if data.t is None else pm.Data("t", data.t, dims=("obs", "t_column")),
             weight=None if data.weight is None else pm.Data("weight", data.weight, dims="obs"),
+            shared=None
+            if data.shared is None
+            else pm.Data("X_shared", data.shared, dims=("obs", "shared_feature")),
         )
 
     @classmethod
@@ -69,6 +78,7 @@ class ModelData:
             task=pt.constant(data.task),
             t=None if data.t is None else pt.constant(data.t),
             weight=None if data.weight is None else pt.constant(data.weight),
+            shared=None if data.shared is None else pt.constant(data.shared),
         )
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from zoo.core.fit import Fit
 from zoo.data.multitask import MultiTaskData
-from zoo.data.new_rows import read_rows
+from zoo.data.new_rows import read_rows, with_intercept
 
 __all__ = ["joined", "more_rows", "new_rows", "of_some_task"]
 
@@ -40,6 +40,7 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
         raise TypeError(
             f"{argument} is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
         )
+    data = with_intercept(data, fit.data)
     absent = [name for name in fit.data.feature_names if name not in data.feature_names]
     if absent:
         raise ValueError(

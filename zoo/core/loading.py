@@ -15,6 +15,7 @@ import xarray as xr
 from zoo.core.fit import Fit
 from zoo.core.protocols import Model
 from zoo.core.storage import ATTRIBUTES, GROUPS, OPTIONAL, SCHEMA_VERSION, digest_of_tree
+from zoo.data.formula import FormulaDesign
 from zoo.data.multitask import MultiTaskData, Transform
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.resolve import likelihood_class, likelihoods
@@ -77,7 +78,7 @@ def load(
         **spec["fields"],
         "likelihood": _likelihood(spec["fields"].get("likelihood"), likelihood, source),
     }
-    transform, conditioned, task_column, own_class = (
+    transform, conditioned, task_column, own_class, shared, intercept, formula = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *OPTIONAL)
     )
@@ -88,7 +89,16 @@ def load(
         )
     try:
         model = cls.from_spec(spec)
-        data = replace(_data_from_tree(tree, transform), task_column=_task_column(task_column))
+        data = _data_from_tree(tree, transform)
+        data = replace(
+            data,
+            task_column=_task_column(task_column),
+            shared_names=_known_names(shared or (), data.feature_names, "zoo_shared"),
+            design=_design(formula, tree["constant_data"], data.feature_names),
+            intercept=None
+            if intercept is None
+            else _known_names([intercept], data.feature_names, "zoo_intercept")[0],
+        )
         method = _method(tree, model)
         conditioned = _conditioned(conditioned, data)
         _require_draws(tree["posterior"].to_dataset(), data)
@@ -163,6 +173,25 @@ def _task_column(saved: Any) -> str | None:
     if saved is not None and not isinstance(saved, str):
         raise ValueError(f"zoo_task_name is {saved!r}, which is no name")
     return saved
+
+
+def _design(saved: Any, constant: Any, feature_names: tuple[str, ...]) -> FormulaDesign | None:
+    """The design of a formula, with the columns that it was made of."""
+    if saved is None:
+        return None
+    columns = [constant[f"formula_column_{i}"].to_numpy() for i in range(len(saved["columns"]))]
+    design = FormulaDesign.of_description(saved, columns)
+    if not set(design.features(design.table).columns) <= set(feature_names):
+        raise ValueError("zoo_formula makes other features than those of the data")
+    return design
+
+
+def _known_names(saved: Any, feature_names: tuple[str, ...], attribute: str) -> tuple[str, ...]:
+    """Names of features that an attribute holds."""
+    found = tuple(saved)
+    if not all(isinstance(name, str) for name in found) or not set(found) <= set(feature_names):
+        raise ValueError(f"{attribute} does not name features")
+    return found
 
 
 def _require_draws(posterior: xr.Dataset, data: MultiTaskData) -> None:

@@ -88,6 +88,8 @@ def describe_data(data: MultiTaskData) -> dict[str, Any]:
     inputs: Any = data.inputs
     parts = (inputs.data, inputs.indices, inputs.indptr) if is_sparse(inputs) else (inputs,)
     names = [list(data.task_names), list(data.feature_names), list(data.t_names or ())]
+    if data.shared_names:
+        names.append(list(data.shared_names))
     return {
         "rows": data.n_rows,
         "X": _digest(*parts, data.row),

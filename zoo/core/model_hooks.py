@@ -74,7 +74,10 @@ class ModelHooks(ObservedByLikelihood):
     prior_order: ClassVar[tuple[str, ...]] = ()
     """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
 
-    hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "observe")
+    serves_shared: ClassVar[bool] = False
+    """Whether data may name features whose coefficient all tasks share (``data.shared_names``)."""
+
+    hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "shared_part", "observe")
     """Hooks that a specialised engine is derived from: a subclass that overrides one keeps NUTS alone."""
 
     # ---------------------------------------------------------------- hooks
@@ -88,7 +91,7 @@ class ModelHooks(ObservedByLikelihood):
         """
         if self.needs_t or not getattr(type(self).prepare, "leaves_t", False):
             return True
-        words = (("priors latent observe", {"source", "t"}), ("conditional_moments", {"t"}))
+        words = (("priors latent shared_part observe", {"source", "t"}), ("conditional_moments", {"t"}))
         reads = {hook: read for hooks, read in words for hook in hooks.split()}
         for hook, read in reads.items():
             code = getattr(getattr(type(self), hook), "__code__", None)
@@ -107,6 +110,7 @@ class ModelHooks(ObservedByLikelihood):
             "feature_bis": list(data.feature_names),
             "obs": np.arange(data.n_rows),
             **({} if data.t is None else {"t_column": list(data.t_names or ())}),
+            **({} if data.shared is None else {"shared_feature": list(data.shared_names)}),
         }
 
     def priors(self, data: ModelData) -> dict[str, Any]:
@@ -116,6 +120,10 @@ class ModelHooks(ObservedByLikelihood):
     def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
         """Function value of every row, here linear in the features with ``priors["coefficients"]``."""
         return data.linear(priors["coefficients"])
+
+    def shared_part(self, data: ModelData) -> Any:
+        """What is added to :meth:`latent` in every row, (N,); None, as here, where it is nothing."""
+        return None
 
     def _gibbs(self, computes: str, engine: Callable[..., Result]) -> Method:
         """A Gibbs sampler, by chains that write checkpoints and can go on."""
@@ -246,6 +254,8 @@ class ModelHooks(ObservedByLikelihood):
                     f"the hook `priors` of {type(self).__name__} must return a dict of variables."
                 )
             f = self.latent(view, priors)
+            beside = self.shared_part(view)
+            f = f if beside is None else f + beside
             self.observe(view, f)
         if "y" not in model.named_vars:
             raise ValueError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.core.hooks import SHARED
 from zoo.core.protocols import Fitted
 from zoo.data.multitask import MultiTaskData
 from zoo.data.new_rows import read_rows
@@ -37,7 +38,9 @@ def read_prediction(
                 "Predict known and new tasks in two calls."
             )
         known = tuple(unknown)
-        posterior = fit.factory.new_task(draws, list(known), rng)
+        posterior = dict(fit.factory.new_task(draws, list(known), rng))
+        if SHARED in draws:  # the same for all tasks, new ones too
+            posterior.setdefault(SHARED, draws[SHARED].to_numpy())
     position = {name: i for i, name in enumerate(known)}
     n_rows = features.shape[0]
     rows = MultiTaskData(

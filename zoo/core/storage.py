@@ -23,7 +23,7 @@ __all__ = ["ATTRIBUTES", "GROUPS", "OPTIONAL", "SCHEMA_VERSION", "digest_of_tree
 SCHEMA_VERSION = 3
 _DATA_INTEGER = np.int32
 ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
-OPTIONAL = ("zoo_conditioned", "zoo_task_name", "zoo_own_class")
+OPTIONAL = ("zoo_conditioned", "zoo_task_name", "zoo_own_class", "zoo_shared", "zoo_intercept", "zoo_formula")
 GROUPS = ("posterior", "observed_data", "constant_data")
 
 
@@ -57,6 +57,9 @@ def to_datatree(
         constant["t_column"] = ("t_column", list(data.t_names or ()))
     if data.weight is not None:
         constant["weight"] = ("obs", data.weight)
+    if data.design is not None:
+        columns = enumerate(data.design.columns())
+        constant |= {f"formula_column_{i}": ("formula_row", values) for i, values in columns}
     attrs = {
         "inference_library": "zoo",
         "inference_library_version": __version__,
@@ -125,6 +128,9 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
         zoo_conditioned=json.dumps(fit.conditioned),
         **({} if fit.data.task_column is None else {"zoo_task_name": json.dumps(fit.data.task_column)}),
+        **({} if fit.data.design is None else {"zoo_formula": json.dumps(fit.data.design.description())}),
+        **({} if fit.data.intercept is None else {"zoo_intercept": json.dumps(fit.data.intercept)}),
+        **({"zoo_shared": json.dumps(fit.data.shared_names)} if fit.data.shared_names else {}),
         **_own_class(type(fit.factory)),
     )
     tree.attrs["zoo_digest"] = digest_of_tree(tree)

@@ -14,6 +14,7 @@ import numpy as np
 
 from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows
+from zoo.data.formula import data_from_formula, data_of_design
 from zoo.data.rows import Transform
 from zoo.support.arrays import as_array
 from zoo.support.checks import (
@@ -23,6 +24,7 @@ from zoo.support.checks import (
     probability,
     whole_number,
 )
+from zoo.support.frames import as_pandas
 from zoo.support.seeds import generator
 
 if TYPE_CHECKING:
@@ -63,7 +65,74 @@ class MultiTaskData(Constructed):
         Names of the columns of ``t``; left out: "t0", "t1", ... None where there is no ``t``.
     task_column : str, optional
         Name of the column that the tasks came from: predictions read the tasks of a table there.
+    intercept : str, optional
+        The feature that :meth:`add_intercept` made: rows to predict need not have it.
+    shared_names : tuple of str
+        Features whose coefficient is the same in all tasks, for models that have such ones
+        (:class:`zoo.NIWLinear` and others with a field ``shared``).
+    shared : (N, S) float64, optional
+        Of data as a model sees them: those features, which ``inputs`` then lacks.
+    design : FormulaDesign, optional
+        How :meth:`from_formula` made the features, so that tables of rows to predict are read alike.
     """
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        df: Any,
+        t: str | Sequence[str] | None = None,
+        weight: str | None = None,
+        missing: str = "refuse",
+    ) -> MultiTaskData:
+        """Data from a table by the formula of a mixed model, ``"y ~ age + time + (1 + time | patient)"``.
+
+        The column behind the bar is the task. Terms before the bar are features of which every task has its own
+        coefficient; a term outside the bar alone is one whose coefficient all tasks share (``shared_names``). A
+        term that stands in both places differs between tasks around a mean, which models such as
+        :class:`zoo.NIWLinear` learn. Categories become columns, named after their levels; ``fit.predict`` reads a
+        table with the columns of ``df``, and codes them as here.
+
+        Parameters
+        ----------
+        formula : str
+            As lme4, bambi and brms read it, with one group. Terms may call ``log``, ``exp``, ``sqrt`` and their like,
+            and transformations of the library formulae: ``C``, ``scale``, ``center``, ``bs``, ``poly``. A response
+            that is transformed (``log(y) ~ ...``) is predicted on that scale.
+        df : pandas.DataFrame, or a table of polars, Arrow or another library that narwhals knows
+        t : str or sequence of str, optional
+            Columns of a continuous task variable.
+        weight : str, optional
+            Column with the weight of each observation, above 0.
+        missing : {"refuse", "drop"}
+            What becomes of rows with a gap in a column that is used: an error that names the first one, or a warning
+            that counts them.
+
+        Raises
+        ------
+        ImportError
+            The package formulae is not installed.
+        ValueError
+            The formula cannot be read, has no group or several, or calls what is unknown; or ``df`` lacks a column
+            that it uses, or has a gap.
+        """
+        data, design = data_from_formula(cls, formula, df, t, weight, missing)
+        return replace(data, shared_names=design.shared_names, design=design)
+
+    def like(self, df: Any) -> MultiTaskData:
+        """Rows of another table, coded as :meth:`from_formula` coded these, for instance to test a fit on them.
+
+        The same levels make the same columns, and transformations such as ``scale`` take the numbers of these data.
+        ``df`` has the response and all that the formula uses. Weights and ``standardize`` are not repeated: what is
+        handed to a fit comes on the scale of the table.
+        """
+        if self.design is None:
+            raise ValueError("the data were not made by from_formula. Make others like them with from_frame.")
+        table = as_pandas(df, "df")
+        data = data_of_design(
+            type(self), self.design, table, list(self.t_names) if self.t_names else None, None
+        )
+        return replace(data, shared_names=self.shared_names, design=self.design)
 
     def take(self, rows: Any) -> MultiTaskData:
         """The observations at these positions (integers or a boolean mask); tasks and names stay."""
@@ -87,6 +156,7 @@ class MultiTaskData(Constructed):
             task=self.task[index],
             t=None if self.t is None else self.t[index],
             weight=None if self.weight is None else self.weight[index],
+            shared=None if self.shared is None else self.shared[index],
         )
 
     def split(self, test_size: float = 0.25, random_seed: Any = None) -> tuple[MultiTaskData, MultiTaskData]:
@@ -181,7 +251,7 @@ class MultiTaskData(Constructed):
         )
 
     def add_intercept(self, name: str = "intercept") -> MultiTaskData:
-        """Data with a last feature that is 1 everywhere."""
+        """Data with a last feature that is 1 everywhere; rows to predict get theirs where they lack it."""
         (name,) = names([name], "name")
         if name in self.feature_names or name == self.task_column:
             what = "a feature already" if name in self.feature_names else "the column of the tasks"
@@ -196,6 +266,7 @@ class MultiTaskData(Constructed):
             inputs=with_ones(self.inputs),
             feature_names=(*self.feature_names, name),
             transform=transform,
+            intercept=name,
         )
 
 

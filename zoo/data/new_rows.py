@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import require_same_rows
-from zoo.data.multitask import MultiTaskData
+from zoo.data.formula import require_same_design
+from zoo.data.multitask import MultiTaskData, with_ones
 from zoo.support.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
 from zoo.support.frames import read_column, read_table, require_one_each
 from zoo.support.warning_types import warn_user
@@ -19,7 +20,7 @@ from zoo.support.warning_types import warn_user
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["column_labels", "features_by_name", "read_rows"]
+__all__ = ["column_labels", "features_by_name", "read_rows", "with_intercept"]
 
 
 def read_rows(
@@ -37,8 +38,10 @@ def read_rows(
     if isinstance(X, MultiTaskData):
         if task is not None:
             raise ValueError("task is given twice: X is MultiTaskData and brings its tasks. Leave task out.")
+        X = with_intercept(X, data)
         if X.feature_names != data.feature_names:
             raise ValueError("X has other feature_names than the fitted data. Use the same features.")
+        require_same_design(X, data)
         labels = [X.task_names[code] for code in X.task]
         features = _as_fitted(X.original_X(), data)
         if t is None and X.t is not None:
@@ -65,7 +68,11 @@ def read_rows(
             require_one_each(table, [data.task_column], "X")
             task = table[data.task_column]
     known = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
-    features = _as_fitted(finite_inputs(X, "X", known, allow_none=not data.n_features), data)
+    only = data.n_features == 1 and data.intercept is not None  # then rows may have no column
+    inputs = finite_inputs(X, "X", known, allow_none=only or not data.n_features)
+    if data.intercept is not None and inputs.shape[1] == data.n_features - 1:
+        inputs = _with_ones_at(inputs, data.feature_names.index(data.intercept))
+    features = _as_fitted(inputs, data)
     n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
         raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
@@ -91,11 +98,31 @@ def features_by_name(X: Any, data: MultiTaskData) -> Any:
     if not isinstance(table, pd.DataFrame):
         return table
     table = table.rename(columns=str)
+    if data.design is not None:
+        made = data.design.features(table)
+        table = made.assign(**{name: table[name] for name in table.columns if name not in made.columns})
     missing = [name for name in data.feature_names if name not in table.columns]
+    if missing and missing != [data.intercept]:
+        absent = next(name for name in missing if name != data.intercept)
+        raise ValueError(f"X has no column {absent!r}, a feature of the fitted data. Add it.")
     if missing:
-        raise ValueError(f"X has no column {missing[0]!r}, a feature of the fitted data. Add it.")
+        table = table.assign(**{missing[0]: 1.0})
     require_one_each(table, data.feature_names, "X")
     return table[list(data.feature_names)]
+
+
+def with_intercept(rows: MultiTaskData, data: MultiTaskData) -> MultiTaskData:
+    """Rows with the intercept that ``data`` have, where it is all that they lack; else as they are."""
+    name = data.intercept
+    if name is None or name in rows.feature_names or (*rows.feature_names, name) != data.feature_names:
+        return rows
+    return rows.add_intercept(name)
+
+
+def _with_ones_at(inputs: Any, position: int) -> Any:
+    """The inputs with one more column, of ones, at this position."""
+    order = [*range(position), inputs.shape[1], *range(position, inputs.shape[1])]
+    return with_ones(inputs)[:, order]
 
 
 def _task_variable(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from zoo.support.warning_types import warn_user
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+    from zoo.data.formula import FormulaDesign
 
 __all__ = ["TaskRows", "Transform"]
 
@@ -41,6 +43,10 @@ class Transform:
     x_scale: np.ndarray
     y_mean: float = 0.0
     y_scale: float = 1.0
+
+    def of_features(self, positions: list[int]) -> Transform:
+        """The map of these features alone, and of the response."""
+        return replace(self, x_mean=self.x_mean[positions], x_scale=self.x_scale[positions])
 
     def apply_x(self, X: np.ndarray) -> np.ndarray:
         """Features on the user's scale to the model's."""
@@ -70,6 +76,10 @@ class TaskRows:
     weight: np.ndarray | None = None
     t_names: tuple[str, ...] | None = None
     task_column: str | None = None
+    intercept: str | None = None
+    shared_names: tuple[str, ...] = ()
+    shared: np.ndarray | None = None
+    design: FormulaDesign | None = None
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
@@ -124,10 +134,11 @@ class TaskRows:
         sparse = "sparse " if self.is_sparse else ""
         scaled = ", standardized" if self.transform is not None else ""
         columns = 0 if self.t is None else self.t.shape[1]
+        sharing = f", of which all tasks share {len(self.shared_names)}" if self.shared_names else ""
         place = f", t of {columns} column{'s' if columns > 1 else ''}" if columns else ""
         return (
             f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
-            f"{self.n_features} {sparse}features{place}{scaled})"
+            f"{self.n_features} {sparse}features{sharing}{place}{scaled})"
         )
 
     def to_frame(self) -> pd.DataFrame:

@@ -5,6 +5,7 @@ A loader looks for its files in the folder named by the environment variable ``Z
 Every file is held against its sha256 checksum.
 """
 
+from zoo.datasets.groups import simulate_groups
 from zoo.datasets.multilabel import (
     SparseMultiLabel,
     load_cal500,
@@ -32,6 +33,7 @@ __all__ = [
     "load_school",
     "load_yeast",
     "simulate_conjoint",
+    "simulate_groups",
     "simulate_joint_selection",
     "simulate_matrix_normal",
 ]

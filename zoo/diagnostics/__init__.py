@@ -1,6 +1,7 @@
 """Numbers about fits: scores, leave-one-out estimates, scalars along the chains, variograms; tests of samplers."""
 
 from zoo.diagnostics.calibration import Calibration, sbc
+from zoo.diagnostics.learning_curve import learning_curve
 from zoo.diagnostics.leave_one_out import loo
 from zoo.diagnostics.quantities import scalar_quantities
 from zoo.diagnostics.rank_bands import band_p_values, rank_band
@@ -27,6 +28,7 @@ __all__ = [
     "explained_variance",
     "f1_scores",
     "kernel_test",
+    "learning_curve",
     "log_loss",
     "loo",
     "negative_log_predictive_density",

@@ -140,6 +140,8 @@ class PooledTasks(_Regression):
     """
 
     by_task: ClassVar[bool] = False
+    # All of its coefficients are.
+    serves_shared: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,12 @@ from zoo.plots.calibration import rank_ecdf
 from zoo.plots.coefficients import coefficient_curve, coefficient_map
 from zoo.plots.correlation import task_correlation
 from zoo.plots.forest import coefficient_forest
+from zoo.plots.learning import learning_curve
 from zoo.plots.places import grid
 from zoo.plots.predictions import predicted_vs_observed
 from zoo.plots.relevance import relevance_bars, relevance_map, relevance_path
+from zoo.plots.shrinkage import shrinkage
+from zoo.plots.task_map import task_map
 from zoo.plots.traces import objective_trace, trace_rank
 from zoo.plots.variograms import variogram
 
@@ -20,13 +23,16 @@ __all__ = [
     "coefficient_forest",
     "coefficient_map",
     "grid",
+    "learning_curve",
     "objective_trace",
     "predicted_vs_observed",
     "rank_ecdf",
     "relevance_bars",
     "relevance_map",
     "relevance_path",
+    "shrinkage",
     "task_correlation",
+    "task_map",
     "trace_rank",
     "variogram",
 ]

@@ -70,7 +70,7 @@ def rank_ecdf(
         )
         panel.plot(x, np.pad(below - shares, 1), color="C3" if outside else "C0", linewidth=1.2)
         panel.axhline(0.0, color="0.6", linewidth=0.6)
-        panel.set_title(name, fontsize=8)
+        panel.set_title(name, fontsize=8, parse_math=False)
         panel.tick_params(labelsize=7)
     for panel in list(panels.flat)[len(names) :]:
         panel.set_axis_off()

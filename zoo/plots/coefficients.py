@@ -123,7 +123,7 @@ def coefficient_map(
         # A degree of longitude is shorter than one of latitude.
         axes.set_aspect(1.0 / np.cos(np.radians(float(np.mean(at[:, 1])))))
     axes.set(xlabel=x, ylabel=y)
-    axes.set_title(f"Coefficient of {feature!r} by place", fontsize=11)
+    axes.set_title(f"Coefficient of {feature!r} by place", fontsize=11, parse_math=False)
     bar = figure_of(axes).colorbar(image, ax=axes, pad=0.02, shrink=0.8)
     away = "|mean|" if middle == 0.0 else f"|mean - {middle:.3g}|"
     bar.set_label(statistic + (f"; faded where {away} < sd" if faded.any() else ""))
@@ -189,14 +189,19 @@ def coefficient_curve(
         if "ci_prob" in coefficients.attrs
         else "interval"
     )
-    axes.set(xlabel=over, ylabel=f"mean and {interval}")
+    axes.set_xlabel(over, parse_math=False)
+    axes.set_ylabel(f"mean and {interval}")
     which = f"Coefficient of {shown[0]!r}" if len(shown) == 1 else f"Coefficients of {len(shown)} features"
     if len(shown) < of_how_many:
         which = f"Coefficients of the {len(shown)} of {of_how_many} features that vary most"
     fixed = [f"{name} = {float(coefficients[name][0]):.6g}" for name in known if name not in (*varying, over)]
-    axes.set_title(which + (f", at {', '.join(fixed)}" if fixed else f" over {over}"), fontsize=11)
+    axes.set_title(
+        which + (f", at {', '.join(fixed)}" if fixed else f" over {over}"), fontsize=11, parse_math=False
+    )
     if len(shown) > 1:
-        axes.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        legend = axes.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     return figure_of(axes)
 
 

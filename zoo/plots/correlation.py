@@ -15,9 +15,11 @@ from zoo.support.checks import one_of
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
 
-__all__ = ["task_correlation"]
+__all__ = ["mean_correlation", "task_correlation"]
 
 _DRAWS_AT_A_TIME = 100
+# The smaller side of zero has this share of the larger one where colours run around zero.
+_BOTH_SIGNS = 0.25
 
 
 def task_correlation(
@@ -30,7 +32,8 @@ def task_correlation(
     """Posterior mean of the correlation between tasks, as a heat map.
 
     Each draw of ``task_cov`` is scaled to a correlation, then averaged: the scale of ``task_cov`` alone is not
-    identified. Of a fit without draws it is the estimate.
+    identified. Of a fit without draws it is the estimate. Colours run over what is found between different tasks, so
+    that 0.8 and 0.9 differ; the diagonal, which is 1, is grey.
 
     Parameters
     ----------
@@ -67,25 +70,31 @@ def task_correlation(
     for name in () if tasks is None else tasks:
         one_of(name, known, "tasks")
     shown = np.arange(len(known)) if tasks is None else np.array([known.index(name) for name in tasks])
-    correlation = _mean_correlation(posterior["task_cov"].to_numpy()[:, :, shown[:, None], shown])
+    correlation = mean_correlation(posterior["task_cov"].to_numpy()[:, :, shown[:, None], shown])
     places = _clustered(correlation) if order == "cluster" else np.arange(len(correlation))
     names = [known[i] for i in shown[places]]
     few = len(names) <= 40
     side = 3.0 + 0.22 * len(names) if few else min(2.0 + 0.09 * len(names), 40.0)
     axes = panel(ax, figsize or (side + 1.0, side))
-    image = axes.imshow(correlation[np.ix_(places, places)], cmap="RdBu_r", vmin=-1.0, vmax=1.0)
+    ordered = correlation[np.ix_(places, places)]
+    between = np.ma.masked_array(ordered, mask=np.eye(len(names), dtype=bool))
+    low, high, colours = _colours(between)
+    image = axes.imshow(between, cmap=colours, vmin=low, vmax=high)
+    axes.set_facecolor("0.75")
     size = 8.0 if few else 5.5
-    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
-    axes.set_yticks(range(len(names)), names, fontsize=size)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size, parse_math=False)
+    axes.set_yticks(range(len(names)), names, fontsize=size, parse_math=False)
     axes.tick_params(length=1.5, pad=1.5)
     what = "estimate" if getattr(fit, "is_point", False) else "posterior mean"
-    axes.set_title(f"Correlation of {len(names)} tasks, {what}")
+    sorted_ = "similar tasks side by side" if order == "cluster" else "in the order of the data"
+    title = f"Correlation of {len(names)} tasks, {what},\n{sorted_}"
+    axes.set_title(title, fontsize=11)
     bar = figure_of(axes).colorbar(image, ax=axes, shrink=0.6, pad=0.02)
-    bar.set_label("correlation")
+    bar.set_label("correlation between different tasks")
     return figure_of(axes)
 
 
-def _mean_correlation(covariance: np.ndarray) -> np.ndarray:
+def mean_correlation(covariance: np.ndarray) -> np.ndarray:
     """Average over draws of the correlation of each; covariance (chain, draw, T, T)."""
     draws = covariance.reshape(-1, *covariance.shape[2:])
     total = np.zeros(draws.shape[1:])
@@ -95,6 +104,19 @@ def _mean_correlation(covariance: np.ndarray) -> np.ndarray:
         sd = np.sqrt(np.diagonal(block, axis1=1, axis2=2))
         total += (block / (sd[:, :, None] * sd[:, None, :])).sum(axis=0)
     return total / len(draws)
+
+
+def _colours(between: np.ma.MaskedArray) -> tuple[float, float, str]:
+    """Range and colour map that show the structure: around zero where correlations of both signs are large."""
+    if not between.count():
+        return -1.0, 1.0, "RdBu_r"
+    low, high = float(between.min()), float(between.max())
+    if min(-low, high) > _BOTH_SIGNS * max(-low, high):
+        most = max(-low, high)
+        return -most, most, "RdBu_r"
+    # Values that hardly differ shall not look as if they did.
+    middle, half = (low + high) / 2.0, max((high - low) / 2.0, 0.01)
+    return middle - half, middle + half, "viridis"
 
 
 def _clustered(correlation: np.ndarray) -> np.ndarray:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 __all__ = ["figure_of", "panel"]
+
+_ROOM = 0.1  # inches
 
 
 def panel(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
@@ -14,7 +17,12 @@ def panel(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
         return ax
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=figsize, layout="constrained")[1]
+    figure, axes = plt.subplots(figsize=figsize, layout="constrained")
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    # Titles over panels of a fixed aspect would stand out of the figure by a few points without this room.
+    engine.set(w_pad=_ROOM, h_pad=_ROOM)
+    return axes
 
 
 def figure_of(ax: Axes) -> Figure:

@@ -1,4 +1,4 @@
-"""Intervals of coefficients, one line a task."""
+"""Intervals of coefficients, one line per task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zoo.support.checks import one_of, probability
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
 
-__all__ = ["coefficient_forest"]
+__all__ = ["choose_coefficients", "coefficient_forest"]
 
 
 def coefficient_forest(
@@ -29,8 +29,8 @@ def coefficient_forest(
 ) -> Figure:
     """Posterior mean and central interval of one feature's coefficient in each task, sorted by mean.
 
-    Models whose coefficients hold for all tasks show one line a feature instead. A fit without draws has no intervals:
-    its estimates stand alone.
+    Models whose coefficients hold for all tasks show one line per feature instead. A fit without draws has no
+    intervals: its estimates stand alone.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def coefficient_forest(
         The posterior has no ``coefficients``, or the feature or a task is unknown.
     """
     probability(ci_prob, "ci_prob")
-    coefficients, title, dim = _select(fit, feature, tasks)
+    coefficients, title, dim = choose_coefficients(fit, feature, tasks)
     tail = (1.0 - ci_prob) / 2.0
     mean = coefficients.mean(("chain", "draw"))
     low, high = (coefficients.quantile(q, ("chain", "draw")) for q in (tail, 1.0 - tail))
@@ -69,7 +69,7 @@ def coefficient_forest(
     if not fit.is_point:
         axes.hlines(lines, low.to_numpy()[order], high.to_numpy()[order], color="C0", linewidth=1.2)
     axes.plot(mean.to_numpy()[order], lines, "o", color="C0", markersize=2.5 if many else 4.0)
-    axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5)
+    axes.set_yticks(lines, names, fontsize=5.5 if many else 8.5, parse_math=False)
     axes.tick_params(axis="y", length=1.5, pad=2.0)
     axes.set_ylim(-0.8, len(names) - 0.2)
     axes.grid(axis="y", color="0.93", linewidth=0.6)
@@ -77,11 +77,13 @@ def coefficient_forest(
     scale = ", standardized data" if fit.data.transform is not None else ""
     shown = "estimate" if fit.is_point else f"mean and {100 * ci_prob:g}% interval"
     axes.set_xlabel(f"{shown}{scale}")
-    axes.set_title(title, fontsize=11)
+    axes.set_title(title, fontsize=11, parse_math=False)
     return figure_of(axes)
 
 
-def _select(fit: Fit, feature: str | None, tasks: Sequence[str] | None) -> tuple[xr.DataArray, str, str]:
+def choose_coefficients(
+    fit: Fit, feature: str | None, tasks: Sequence[str] | None
+) -> tuple[xr.DataArray, str, str]:
     """Coefficients to show, the title, and the dim that the lines run over."""
     if "coefficients" not in fit.idata["posterior"]:
         raise ValueError(
@@ -89,7 +91,7 @@ def _select(fit: Fit, feature: str | None, tasks: Sequence[str] | None) -> tuple
         )
     values = fit.posterior["coefficients"]
     if feature is not None:
-        one_of(feature, fit.data.feature_names, "feature")
+        one_of(feature, [str(name) for name in values["feature"].to_numpy()], "feature")
     if "task" not in values.dims:
         if tasks is not None:
             raise ValueError(
@@ -114,7 +116,10 @@ def _largest(fit: Fit, values: xr.DataArray) -> str:
     """The feature with the largest mean absolute coefficient; a constant column (the intercept) is no feature."""
     by_feature = values.mean(("chain", "draw")).transpose("feature", "task").to_numpy()
     size = np.abs(by_feature).mean(axis=1)
+    names = [str(name) for name in values["feature"].to_numpy()]
     varies = np.ptp(fit.data.inputs, axis=0) > 0.0
-    if varies.any():
-        size = np.where(varies, size, -1.0)
-    return fit.data.feature_names[int(np.argmax(size))]
+    known = dict(zip(fit.data.feature_names, varies, strict=True))
+    varying = np.array([bool(known.get(name, True)) for name in names])
+    if varying.any():
+        size = np.where(varying, size, -1.0)
+    return names[int(np.argmax(size))]

@@ -205,6 +205,7 @@ def relevance_path(
             fontsize=7.5,
             verticalalignment="center",
             annotation_clip=False,
+            parse_math=False,
             arrowprops={
                 "arrowstyle": "-",
                 "color": "0.7",
@@ -280,9 +281,9 @@ def _name_ticks(axes: Axes, which: str, names: Sequence[str], every: int = 1) ->
     places, shown = range(0, len(names), every), names[::every]
     if which == "x":
         upright = len(shown) > 12 or max(len(name) for name in shown) > 3
-        axes.set_xticks(places, shown, rotation=90 if upright else 0, fontsize=size)
+        axes.set_xticks(places, shown, rotation=90 if upright else 0, fontsize=size, parse_math=False)
     else:
-        axes.set_yticks(places, shown, fontsize=size)
+        axes.set_yticks(places, shown, fontsize=size, parse_math=False)
     axes.tick_params(axis="x" if which == "x" else "y", length=1.5, pad=2.0)
 
 

@@ -100,10 +100,10 @@ def trace_rank(
     for name, (left, right) in zip(names, panels, strict=True):
         values = shown[name]
         _trace(left, values)
-        left.set_title(name, fontsize=10)
+        left.set_title(name, fontsize=10, parse_math=False)
         _ranks(right, values)
         title = f"ranks of {name}"  # over the narrower panel, where a long one would be cut off
-        right.set_title(title, fontsize=min(10.0, 520.0 / len(title)))
+        right.set_title(title, fontsize=min(10.0, 520.0 / len(title)), parse_math=False)
     panels[-1, 0].set_xlabel("draw")
     panels[-1, 1].set_xlabel("rank among the draws of all chains")
     chains = scalars["chain"].to_numpy() if "chain" in scalars.coords else range(scalars.sizes["chain"])

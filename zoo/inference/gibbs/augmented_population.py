@@ -8,7 +8,9 @@ with variance :math:`1 / w_n` would. A sweep therefore takes three steps:
 1. the parameters of the likelihood given f, auxiliary variables integrated out; where a label is
    rare, coefficients and mean by :mod:`zoo.inference.gibbs.likelihood_moves`, auxiliary variables
    integrated out as well; and right after it the auxiliary variables given f and parameters;
-2. the sums :math:`S_t = \sum_n w_n x_n x_n'` and :math:`r_t = \sum_n v_n x_n` of every task;
+2. the sums :math:`S_t = \sum_n w_n x_n x_n'` and :math:`r_t = \sum_n v_n x_n` of every task, and
+   where some features have a coefficient that all tasks share, this one with coefficients and mean
+   (:mod:`zoo.inference.gibbs.shared_coefficients`), whose part is then taken from :math:`r_t`;
 3. the steps of the hierarchy given these sums, with unit noise: group moves, coefficients,
    translation, covariance and mean.
 
@@ -66,6 +68,23 @@ def _sums_over_rows(rows, task, w, v, S, linear):
                     S[block, j, i, lane] = S[block, i, j, lane]
 
 
+@njit(cache=True, nogil=True)
+def _shared_sums_over_rows(rows, shared, task, w, v, cross, square, slope):
+    """Sums of the shared features of every task with its features, with each other, and with v."""
+    cross[:] = 0.0
+    square[:] = 0.0
+    slope[:] = 0.0
+    for n in range(len(w)):
+        t, x = task[n], rows.inputs[rows.row[n]]
+        for i in range(shared.shape[1]):
+            weighted = w[n] * shared[n, i]
+            slope[t, i] += v[n] * shared[n, i]
+            for d in range(len(x)):
+                cross[t, d, i] += weighted * x[d]
+            for j in range(shared.shape[1]):
+                square[t, i, j] += weighted * shared[n, j]
+
+
 @dataclass(frozen=True, eq=False)
 class AugmentedPopulationKernel(NormalInverseWishartKernel):
     """Markov kernel of the hierarchy above, for :func:`zoo.inference.run.chains.run_chains`.
@@ -106,7 +125,21 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         if moves_pay(self.augmentation, self.likelihood_moves, state["y"], state["weight"]):
             seen = (state[name] for name in ("parameters", "rows", "y", "weight", "task"))
             state["moves"] = LikelihoodMoves(self.augmentation, *seen)
+        if self.shared is not None:
+            self._follow_shared(state)
         return state
+
+    def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
+        """Put the rows into the state, and work space for sums that change with the auxiliary variables."""
+        assert self.shared is not None
+        T, n_shared = self.n_tasks, self.shared.rows.shape[1]
+        state["shared_rows"] = np.ascontiguousarray(self.shared.rows[np.argsort(self.task, kind="stable")])
+        shapes = ((T, inputs.shape[1], n_shared), (T, n_shared, n_shared), (T, n_shared))
+        state["shared_sums"] = tuple(np.empty(shape) for shape in shapes)
+
+    def _follow_shared(self, state: dict[str, Any]) -> None:
+        """Bring the offsets of the rows up to date."""
+        state["rows"].offset[:] = state["shared_rows"] @ state["shared"].beta
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put posterior variables into the state."""
@@ -141,6 +174,12 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             s["W"][:] = to_lanes(padded)
         augmentation.draw(rng, *seen, s["w"], s["v"])
         _sums_over_rows(s["rows"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
+        if self.shared is not None:
+            sums = s["shared_sums"]
+            _shared_sums_over_rows(s["rows"], s["shared_rows"], s["task"], s["w"], s["v"], *sums)
+            self._draw_shared(rng, s, tasks.linear, sums)
+            for t, change in enumerate(sums[0] @ s["shared"].beta):
+                tasks.linear[t // LANES, :, t % LANES] -= change
         now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
         if self.group_moves:
             copy_sums(tasks, s["whole"])

@@ -5,6 +5,9 @@ and a linear term ``v_n`` with
 
 .. math:: \log p(y_n, \text{augmentation} \mid f_n) = -\tfrac12 w_n f_n^2 + v_n f_n + \text{const}.
 
+Where some features have a coefficient that all tasks share, ``o_n`` holds their part too, which is drawn right after
+the auxiliary variables (:mod:`zoo.inference.gibbs.shared_coefficients`).
+
 It draws ``H`` (T x D) and the covariances :math:`R \sim IW(\nu_R, \Psi_R)` of tasks and
 :math:`\Omega \sim IW(\nu_\Omega, \Psi_\Omega)` of features, or keeps given ones.
 """
@@ -23,6 +26,13 @@ from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import task_scales
 from zoo.inference.gibbs.marginal_moves import marginal_moves
 from zoo.inference.gibbs.matrix_normal_sweep import NO_MATRIX, Work, sums_over_rows, sweep_covariances
+from zoo.inference.gibbs.shared_coefficients import (
+    SharedFeatures,
+    draw_scale,
+    draw_with_coefficients,
+    draw_without_task_cov,
+    regressions_of_shared,
+)
 from zoo.inference.gibbs.task_rows import Rows, function_values
 from zoo.inference.run.chains import copies, put_back
 
@@ -82,6 +92,8 @@ class MatrixNormalKernel:
     likelihood_moves : bool, optional
         Whether to take the moves of :mod:`zoo.inference.gibbs.likelihood_moves`; by default with group moves where the
         augmentation says that it crawls.
+    shared : SharedFeatures, optional
+        Features beside ``inputs`` whose coefficient all tasks share. There is no ``offset`` beside them.
     """
 
     inputs: np.ndarray
@@ -97,6 +109,7 @@ class MatrixNormalKernel:
     group_moves: bool = True
     paper_scaling: bool = False
     likelihood_moves: bool | None = None
+    shared: SharedFeatures | None = None
 
     # ---------------------------------------------------------------- state
 
@@ -137,6 +150,11 @@ class MatrixNormalKernel:
         state["H"] = 0.1 * rng.standard_normal((T, D))
         state["P"] = _starting_precision(self.task_prior, T, rng)
         state["O"] = basis.T @ _starting_precision(self.feature_prior, D, rng) @ basis
+        if self.shared is not None:
+            rows_of_shared = np.ascontiguousarray(self.shared.rows[order])
+            state["shared"] = self.shared.start(rng)
+            state["shared_rows"] = (rows_of_shared, *regressions_of_shared(rows, rows_of_shared))
+            self._follow_shared(state)
         state["moves"] = None
         wanted = self.likelihood_moves if self.group_moves else bool(self.likelihood_moves)
         if moves_pay(self.augmentation, wanted, y, state["weight"]):
@@ -196,7 +214,14 @@ class MatrixNormalKernel:
         if "feature_cov" in values and self.feature_prior.learned:
             state["O"][:] = basis.T @ np.linalg.solve(values["feature_cov"] * scale, basis)
         self.augmentation.put(state["parameters"], values)
+        if self.shared is not None:
+            state["shared"].put(values)
+            self._follow_shared(state)
         function_values(state["rows"], state["H"], 0, self.n_tasks, state["f"])
+
+    def _follow_shared(self, state: dict[str, Any]) -> None:
+        """Bring the offsets of the rows up to date."""
+        state["rows"].offset[:] = state["shared_rows"][0] @ state["shared"].beta
 
     def with_response(self, y: np.ndarray) -> Any:
         """The kernel of the same rows with other coded responses."""
@@ -204,12 +229,16 @@ class MatrixNormalKernel:
 
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients, precisions, and the parameters of the likelihood; f follows from these."""
-        return {**copies(state, ("H", "P", "O")), **snapshot_of(state["parameters"])}
+        own = {**copies(state, ("H", "P", "O")), **snapshot_of(state["parameters"])}
+        return own if self.shared is None else {**own, **state["shared"].snapshot()}
 
     def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
         """Go on from a snapshot."""
         put_back(state, snapshot, ("H", "P", "O"))
         restore_parameters(state["parameters"], snapshot)
+        if self.shared is not None:
+            state["shared"].restore(snapshot)
+            self._follow_shared(state)
         function_values(state["rows"], state["H"], 0, self.n_tasks, state["f"])
 
     # ---------------------------------------------------------------- transition
@@ -242,9 +271,22 @@ class MatrixNormalKernel:
             if task.learned:
                 task_scales(rng, s["moves"], s["H"], s["P"], float(task.nu), s["scale"], s["f"])
         augmentation.draw(rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], work.w, work.v)
+        if self.shared is not None:
+            self._draw_shared(rng, s)
         rng.standard_normal(out=work.z)
         spread = map if s["pool"] is None else s["pool"].map
         list(spread(lambda part: sums_over_rows(rows, work, *part), s["parts"]))
+
+    def _draw_shared(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """Shared coefficients given the augmentation, and the scale of their prior."""
+        assert self.shared is not None
+        work, task, (beta, scale) = s["work"], self.task_prior, s["shared"]
+        known = (rng, s["rows"], *s["shared_rows"], work.w, work.v, s["H"], s["P"], s["O"], beta, scale)
+        draw_with_coefficients(*known, not task.learned)
+        if task.learned:
+            draw_without_task_cov(*known, float(task.nu), s["scale"], s["scale_inverse"])
+        if self.shared.learned:
+            draw_scale(rng, beta, scale, float(self.shared.scale))
 
     def _scan(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Coefficients and covariances given the augmentation."""
@@ -278,6 +320,8 @@ class MatrixNormalKernel:
             draw["feature_cov"] = basis @ _inverse(state["O"]) @ basis.T
         if self.task_prior.learned:
             draw["task_cov"] = _inverse(state["P"])
+        if self.shared is not None:
+            draw |= state["shared"].record(self.shared)
         return {**draw, **self.augmentation.record(state["parameters"])}
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:

@@ -7,6 +7,10 @@ r"""Gibbs sampling of a normal-inverse-Wishart hierarchy of linear regressions (
 
 With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
 
+-  where some features have a coefficient that all tasks share, :math:`(\mu, \beta, w)` jointly
+   (:mod:`zoo.inference.gibbs.shared_coefficients`); all else sees :math:`y_t - S_t \beta` in the place of
+   :math:`y_t`;
+
 0. in some of the sweeps, where tasks hardly know some of their coefficients, :math:`(\mu, C)` with these integrated out
    (:mod:`zoo.inference.gibbs.collapsed_population`): it leaves them stale, and step 1 draws them anew;
 1. :math:`w_t` with precision :math:`S_t / \sigma_t^2 + P` and linear term :math:`X_t' y_t / \sigma_t^2 + P \mu` (eqs
@@ -51,6 +55,12 @@ from zoo.inference.gibbs.group_moves import feature_moves
 from zoo.inference.gibbs.loose_directions import loose_basis, steady_features
 from zoo.inference.gibbs.loose_space import loose_space
 from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
+from zoo.inference.gibbs.shared_coefficients import (
+    SharedFeatures,
+    draw_scale,
+    draw_with_population,
+)
+from zoo.inference.gibbs.shared_sums import SharedSums
 from zoo.inference.run.chains import copies, put_back
 from zoo.inference.weighted_moments import weighted_sd
 
@@ -148,11 +158,13 @@ class NormalInverseWishartKernel:
         Whether each sweep takes steps 4, and 0 where coefficients are loose; default: the rule above.
     loose : int, optional
         Coefficients that step 0 integrates out; default: those that :mod:`zoo.inference.gibbs.loose_directions` finds.
-    shares : (float, float), optional
+    sweep_shares : (float, float), optional
         Of the sweeps that take steps 4 and 0; default: as ``group_moves`` says.
     weight : (N,), optional
         Weights of the rows, above 0: the log density of a row counts so many times. Sums over rows are then weighted,
         and :math:`N_t` is the sum of the weights.
+    shared : SharedFeatures, optional
+        Features beside ``inputs`` whose coefficient all tasks share.
     """
 
     inputs: np.ndarray
@@ -170,7 +182,8 @@ class NormalInverseWishartKernel:
     group_moves: bool | None = False
     weight: np.ndarray | None = None
     loose: int | None = None
-    shares: tuple[float, float] | None = None
+    sweep_shares: tuple[float, float] | None = None
+    shared: SharedFeatures | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """A dispersed starting state, with the sums over rows that never change."""
@@ -198,13 +211,25 @@ class NormalInverseWishartKernel:
         }
         if state["whole"] is not None:
             copy_sums(tasks, state["whole"])
+        if self.shared is not None:
+            state["shared"] = self.shared.start(rng)
+            self._begin_shared(state, self.inputs @ rotation)
         return state
+
+    def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
+        """Put what shared coefficients need into the state, with the inputs in the sampler's basis."""
+        assert self.shared is not None
+        order = np.argsort(self.task, kind="stable")
+        by_task = np.split(order, np.cumsum(np.bincount(self.task, minlength=self.n_tasks))[:-1])
+        rows = (inputs[self.row], self.shared.rows, self.y, by_task, self.weight)
+        state["shared_sums"] = SharedSums.of(state["tasks"], *rows)
+        self._follow_shared(state)
 
     @cached_property
     def _shares(self) -> tuple[float, float]:
         """Of the sweeps that take steps 4 and 0."""
-        if self.shares is not None:
-            return self.shares
+        if self.sweep_shares is not None:
+            return self.sweep_shares
         if self.group_moves is not None:
             return float(self.group_moves), 1.0
         return _SHARES if self._basis[2] > _LITTLE_KNOWN else (0.0, 1.0)
@@ -265,6 +290,15 @@ class NormalInverseWishartKernel:
         inverse = np.zeros(state["inverse_noise"].size)
         inverse[:T] = np.broadcast_to(values["noise"], T) ** -2.0
         state["inverse_noise"][:] = inverse.reshape(state["inverse_noise"].shape)
+        if self.shared is not None:
+            state["shared"].put(values)
+            self._follow_shared(state)
+
+    def _follow_shared(self, state: dict[str, Any]) -> None:
+        """Bring what depends on the shared coefficients up to date."""
+        state["shared_sums"].put(state["tasks"], state["shared"].beta)
+        if state["whole"] is not None:
+            copy_sums(state["tasks"], state["whole"])
 
     def with_response(self, y: np.ndarray) -> NormalInverseWishartKernel:
         """The kernel of the same rows with other responses."""
@@ -272,15 +306,39 @@ class NormalInverseWishartKernel:
 
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients, population and noise; the rest follows from the data."""
-        return copies(state, ("W", "mu", "P", "C", "inverse_noise"))
+        own = copies(state, ("W", "mu", "P", "C", "inverse_noise"))
+        return own if self.shared is None else {**own, **state["shared"].snapshot()}
 
     def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
         """Go on from a snapshot."""
         put_back(state, snapshot, ("W", "mu", "P", "C", "inverse_noise"))
+        if self.shared is not None:
+            state["shared"].restore(snapshot)
+            self._follow_shared(state)
+
+    def _draw_shared(
+        self, rng: np.random.Generator, s: dict[str, Any], linear: np.ndarray, sums: Any
+    ) -> None:
+        """Shared coefficients with coefficients and mean, and the scale of their prior.
+
+        ``linear`` and ``sums`` (cross, square, slope) are without the part of the shared coefficients.
+        """
+        assert self.shared is not None
+        beta, scale = s["shared"]
+        draw_with_population(
+            rng, s["tasks"].S, linear, *sums, s["W"], s["mu"], beta, scale, s["P"], s["inverse_noise"],
+            float(self.pi), self.n_tasks,
+        )  # fmt: skip
+        if self.shared.learned:
+            draw_scale(rng, beta, scale, float(self.shared.scale))
+        self._follow_shared(s)
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
         s, (group, loose) = state, self._shares
+        if self.shared is not None:
+            sums = s["shared_sums"]
+            self._draw_shared(rng, s, sums.linear, (sums.cross, sums.square, sums.slope))
         if _takes(rng, group):
             population_group_moves(
                 rng, s["whole"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
@@ -302,6 +360,7 @@ class NormalInverseWishartKernel:
         return {
             **dict(zip(self.names, parts, strict=True)),
             "noise": noise if self.noise_by_task else noise[0],
+            **({} if self.shared is None else state["shared"].record(self.shared)),
         }
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytensor.tensor as pt
 
-from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.joining import of_some_task
 from zoo.core.methods import Result, Run, UnsupportedMethodError
 from zoo.core.prior_density import coefficients_density, covariance_density, scale_density
+from zoo.core.shared import SharedCoefficients
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.inference.gibbs.matrix_normal import CovariancePrior, MatrixNormalKernel
@@ -27,7 +27,7 @@ _WORDS = ("learned", "identity")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxMarginBase(ModelFactory):
+class MaxMarginBase(SharedCoefficients):
     """Fields, likelihood and task covariance; see the subclasses."""
 
     paper: ClassVar[str] = "li2014"
@@ -101,7 +101,8 @@ class MaxMarginBase(ModelFactory):
     def prepare(
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
     ) -> MultiTaskData:
-        """The data with ``class_weight`` in the weights of their rows."""
+        """The data with ``class_weight`` in the weights of their rows, and shared features set apart."""
+        data = super().prepare(data, train, known)
         if self.class_weight is None or train is not None:
             return data
         positives = encode_labels(data) > 0
@@ -295,7 +296,8 @@ def _exchangeable(correlation: float, size: int) -> np.ndarray:
 
 def _last_draws(fit: Fit, data: MultiTaskData) -> list[dict[str, np.ndarray]]:
     """Last draw of each chain of a fit of the same tasks and features, as starting values."""
-    if fit.data.task_names != data.task_names or fit.data.feature_names != data.feature_names:
+    before = fit.factory.prepare(fit.data)
+    if before.task_names != data.task_names or before.feature_names != data.feature_names:
         raise ValueError("start is a fit of other tasks or features. Give one with the same names.")
     posterior = fit.posterior.isel(draw=-1)
     names = [str(name) for name in posterior.data_vars]

@@ -182,6 +182,7 @@ class NonparametricMaxMargin(MaxMarginBase):
         """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
         return LatentFeatureKernel(
             **self._kernel_fields(data, y),
+            shared=self.engine_shared(data),
             feature_prior=CovariancePrior(nu=0.0, given=np.eye(data.n_features)),
             alpha=self.alpha,
             alpha_prior=self.alpha_prior,

@@ -88,7 +88,7 @@ class MaxMargin(MaxMarginBase):
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where a given covariance, scale or nu does not fit the data."""
         y = super().validate(data)
-        self._require_fitting_prior("feature", data.n_features)
+        self._require_fitting_prior("feature", self.set_apart(data).n_features)
         return y
 
     # ---------------------------------------------------------------- hooks
@@ -191,12 +191,13 @@ class MaxMargin(MaxMarginBase):
             )
         model = pm.modelcontext(model)
         known = {f.name: getattr(self, f.name) for f in fields(MaxMargin)}
+        prepared = self.prepare(data)
         block = [model[name] for name in BLOCK if name in model.named_vars]
         return MatrixNormalGibbs(
             block,
             kernel=MatrixNormalKernel(
-                **self._kernel_fields(self.prepare(data), self.validate(data)),
-                feature_prior=self._prior("feature", data.n_features),
+                **self._kernel_fields(prepared, self.validate(data)),
+                feature_prior=self._prior("feature", prepared.n_features),
             ),
             reference=MaxMargin(**known).build(data),
             model=model,
@@ -232,7 +233,7 @@ class MaxMargin(MaxMarginBase):
         With a covariance of features that is given, and more features than inputs, it works in the span of the inputs.
         """
         prior = self._prior("feature", data.n_features)
-        fields = {**self._kernel_fields(data, y), **options}
+        fields = {**self._kernel_fields(data, y), "shared": self.engine_shared(data), **options}
         if not prior.learned and data.n_features > data.n_inputs and not paper_scaling:
             return SpanKernel.of(feature_prior=prior, **fields)
         return MatrixNormalKernel(feature_prior=prior, paper_scaling=paper_scaling, **fields)

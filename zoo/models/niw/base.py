@@ -11,6 +11,7 @@ import xarray as xr
 from zoo.core.capabilities import Condition, LearnedKernel
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
+from zoo.core.hooks import SHARED
 from zoo.core.joining import joined, new_rows
 from zoo.core.methods import UnsupportedMethodError, overridden_hooks
 from zoo.core.storage import to_datatree
@@ -148,7 +149,7 @@ class NIWBase(NIWEngines):
             known.inputs,
             rows.row,
             rows.task,
-            rows.y,
+            _less_shared(rows, draw),
             rows.n_tasks,
             mean,
             cov,
@@ -185,10 +186,10 @@ class NIWBase(NIWEngines):
         rows = known.rows
         mean, cov = self._enter(known, fit, draw, rng)
         root = np.linalg.cholesky(cov)
-        result = np.empty(rows.n_tasks)
+        result, y = np.empty(rows.n_tasks), _less_shared(rows, draw)
         for t, at in enumerate(rows.rows_by_task()):
             weight = None if rows.weight is None else rows.weight[at]
-            law = NoiseConditional.of(known.inputs[rows.row[at]], rows.y[at], weight, mean, root)
+            law = NoiseConditional.of(known.inputs[rows.row[at]], y[at], weight, mean, root)
             if fit.method == "em":
                 floor = least if self.noise_prior is None else _SMALLEST_SHARE * least
                 result[t] = law.mode(self.noise_prior, floor)
@@ -247,6 +248,8 @@ class NIWBase(NIWEngines):
                 "predictions. Give these inputs to the fit without labels (NaN in Y of from_multilabel) to keep it."
             )
         parts = {name: posterior[name].to_numpy() for name in (mean, cov)} | {"noise": noise}
+        if SHARED in posterior:
+            parts[SHARED] = posterior[SHARED].to_numpy()
         result[values] = np.empty((chains, draws, posterior.sizes[self.dim], new.n_tasks))
         for at in np.ndindex(chains, draws):
             draw = {name: array[at] for name, array in parts.items()}
@@ -259,3 +262,8 @@ class NIWBase(NIWEngines):
             else:
                 result[values][at] = self._draws_given(known, fit, draw, 1, rng)[0]
         return result
+
+
+def _less_shared(rows: MultiTaskData, draw: dict[str, np.ndarray]) -> np.ndarray:
+    """Responses (N,) less what the shared features of prepared rows say of them."""
+    return rows.y if rows.shared is None else rows.y - rows.shared @ draw[SHARED]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from zoo.core.methods import Method, Result, Run
+from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.em.algorithm import (
     conditional_covariances,
@@ -40,7 +40,7 @@ class NIWEngines(NIWHierarchy):
         if not self.likelihood.augmented:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
-        if not self._conjugate:
+        if not self._conjugate or self.shared:
             return [gibbs, *super().method_table()]
         return [
             gibbs,
@@ -53,6 +53,22 @@ class NIWEngines(NIWHierarchy):
             ),
             *super().method_table(),
         ]
+
+    def unserved(self, method: str) -> str:
+        """Why a method that others have cannot do with these fields; nothing where that is not the reason."""
+        if method == "em" and self._conjugate and self.shared:
+            return "method 'em' knows no shared coefficients, and shared names such ones."
+        return super().unserved(method)
+
+    def choose_method(self, method: str | None, data: MultiTaskData) -> str:
+        """The method that a fit takes; raises where it has no shared coefficients."""
+        name = super().choose_method(method, data)
+        if name == "em" and (names := self.shared_features(data)):
+            raise UnsupportedMethodError(
+                f"method 'em' knows no shared coefficients, and {', '.join(map(repr, names))} have such ones. Use "
+                "method='gibbs', or shared=()."
+            )
+        return name
 
     def check_method(self, method: str) -> None:
         """Raise where a method cannot do with the priors."""
@@ -110,6 +126,7 @@ class NIWEngines(NIWHierarchy):
             "names": self.names,
             "group_moves": group_moves,
             "weight": data.weight,
+            "shared": self.engine_shared(data),
         }
         if not self._conjugate:
             options.pop("loose", None)

@@ -114,6 +114,7 @@ class NIWGaussianProcess(NIWBase):
 
     def _basis(self, data: MultiTaskData) -> Basis:
         """Features of the base kernel at the inputs of these data."""
+        data = self.set_apart(data)
         return Basis.of(self.base_covariance(data.n_features), data.inputs)
 
     # ---------------------------------------------------------------- hooks
@@ -121,6 +122,7 @@ class NIWGaussianProcess(NIWBase):
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where the base kernel is for other inputs."""
         y = super().validate(data)
+        data = self.set_apart(data)
         dim = getattr(self.base_covariance(data.n_features), "input_dim", data.n_features)
         if dim != data.n_features:
             raise ValueError(
@@ -132,6 +134,7 @@ class NIWGaussianProcess(NIWBase):
         self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
     ) -> FunctionData:
         """Rows as weights of the function values at the inputs of ``train``, or of ``data`` themselves."""
+        data = super().prepare(data, train, known)
         fitted = data if train is None else train
         basis = self._basis(fitted)
         n = basis.inputs.shape[0]
@@ -157,6 +160,8 @@ class NIWGaussianProcess(NIWBase):
             t_names=data.t_names,
             transform=data.transform,
             weight=data.weight,
+            shared_names=data.shared_names,
+            shared=data.shared,
             basis=basis,
         )
 
@@ -263,6 +268,7 @@ class NIWGaussianProcess(NIWBase):
         new = np.flatnonzero(prepared.inputs[:, -1])
         if not len(new):
             return np.empty((len(inputs), 0))
+        data = self.set_apart(data)
         left = kernel_matrix(self.base_covariance(data.n_features), data.inputs[new])
         left -= inputs[new] @ inputs[new].T
         d, U = np.linalg.eigh((left + left.T) / 2)
@@ -284,7 +290,8 @@ class NIWGaussianProcess(NIWBase):
     def default_method(self, data: MultiTaskData) -> str:
         """Gibbs for few inputs, EM for many."""
         methods = self.methods
-        if "em" in methods and distinct_rows(data.inputs)[0].shape[0] > _GIBBS_INPUTS:
+        data = self.set_apart(data)
+        if "em" in methods and data.shared is None and distinct_rows(data.inputs)[0].shape[0] > _GIBBS_INPUTS:
             return "em"
         return next(iter(methods))
 

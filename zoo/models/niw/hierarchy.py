@@ -10,11 +10,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.core.factory import ModelFactory
 from zoo.core.hooks import ModelData
 from zoo.core.joining import of_some_task
 from zoo.core.methods import UnsupportedMethodError
 from zoo.core.prior_density import coefficients_density, covariance_density
+from zoo.core.shared import SharedCoefficients
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.inference.gibbs.matrix_normal import CovariancePrior
@@ -30,7 +30,7 @@ _LARGE_RESPONSE = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class NIWHierarchy(ModelFactory):
+class NIWHierarchy(SharedCoefficients):
     """The prior of a population of tasks; see :class:`zoo.NIWLinear` and
     :class:`zoo.NIWGaussianProcess`.
     """

@@ -1,0 +1,194 @@
+"""The report of a fit: what the page says, and that it is safe to hand on."""
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+mpl.use("Agg")
+
+import zoo
+from zoo.cli import main
+
+_HOSTILE = ["<script>alert(1)</script>", 'a" onload="x', "$\\frac$", "A & B", "<img src=http://a.b/c>"]
+
+
+class _Page(HTMLParser):
+    """Tags and visible text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self.skipped = [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.skipped = tag == "style"
+
+    def handle_endtag(self, tag):
+        self.skipped = False
+
+    def handle_data(self, data):
+        if not self.skipped:
+            self.text.append(data)
+
+    @property
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """Five tasks and three features, with names that are markup, mathematics, or attributes."""
+    data, _ = zoo.datasets.simulate_groups(
+        n_groups=5, tasks_per_group=1, n_features=3, n_per_task=30, random_seed=1
+    )
+    frame = data.to_frame().rename(columns={"x1": "<b>hours</b>", "x2": "$x", "x3": "a & b"})
+    frame["task"] = frame["task"].astype(str).map(dict(zip(data.task_names, _HOSTILE, strict=True)))
+    train, test = zoo.MultiTaskData.from_frame(frame, y="y", task="task").split(0.5, random_seed=1)
+    return train.add_intercept().standardize(), test.add_intercept()
+
+
+@pytest.fixture(scope="module")
+def fit(simulated):
+    model = zoo.MaxMargin(likelihood="gaussian")
+    return model.fit(simulated[0], draws=40, tune=40, chains=2, random_seed=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def folder(fit, simulated, tmp_path_factory):
+    out = tmp_path_factory.mktemp("report") / "out"
+    names = fit.report(out, test=simulated[1])
+    assert names == sorted(path.name for path in out.iterdir())
+    return out
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return _Page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+class TestPage:
+    def test_says_what_was_fitted_whether_it_converged_and_how_accurate_it_is(self, page, fit, folder):
+        assert "MaxMargin 5 tasks, 75 rows, 4 features." in page.words
+        assert "gibbs: draws from the exact posterior" in page.words
+        assert "likelihood = Gaussian(); all others as by default" in page.words
+        assert "has not converged" in page.words and "Did it converge? no" in page.words
+        assert fit.diagnostics().index[0] in page.words
+        accuracy = pd.read_csv(folder / "accuracy.csv", index_col="model")
+        assert list(accuracy.index) == ["MaxMargin", "IndependentTasks", "PooledTasks"]
+        assert f"{accuracy['RMSE'].idxmin()} predicts best" in page.words
+        assert "fit = zoo.load('fit.nc')" in page.words
+
+    def test_every_picture_of_the_folder_is_inside(self, page, folder):
+        sources = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
+        inside = {base64.b64decode(source.removeprefix("data:image/png;base64,")) for source in sources}
+        assert inside == {path.read_bytes() for path in folder.glob("*.png")}
+        assert {"shrinkage.png", "task_map.png", "task_correlation.png"} <= {p.name for p in folder.iterdir()}
+
+    def test_names_are_text_and_nothing_else(self, page, folder):
+        tags = {tag for tag, _ in page.tags}
+        assert "script" not in tags and "b" not in tags
+        for name in _HOSTILE:
+            assert name in page.words
+        attributes = {name for _, attrs in page.tags for name in attrs}
+        assert attributes <= {
+            "lang",
+            "charset",
+            "name",
+            "content",
+            "http-equiv",
+            "href",
+            "id",
+            "class",
+            "alt",
+            "src",
+        }
+
+    def test_asks_for_nothing(self, page, folder):
+        for _, attrs in page.tags:
+            assert attrs.get("src", "data:").startswith("data:")
+            assert attrs.get("href", "#").startswith("#")
+        (policy,) = [a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'")
+        (style,) = re.findall(r"<style>(.*?)</style>", (folder / "report.html").read_text(), re.DOTALL)
+        assert "url(" not in style and "@import" not in style
+
+    def test_is_readable_on_a_phone(self, page, folder):
+        (viewport,) = [a["content"] for _, a in page.tags if a.get("name") == "viewport"]
+        assert viewport == "width=device-width, initial-scale=1"
+        n_tables = sum(tag == "table" for tag, _ in page.tags)
+        assert n_tables == sum(attrs.get("class") == "scroll" for _, attrs in page.tags) == 3
+
+    def test_same_seed_same_tables(self, fit, simulated, folder, tmp_path):
+        fit.report(tmp_path / "again", test=simulated[1])
+        for name in ("summary.csv", "diagnostics.csv", "accuracy.csv"):
+            assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+class TestOtherFits:
+    def test_without_held_out_rows(self, fit, tmp_path):
+        assert "accuracy.csv" not in fit.report(tmp_path / "out")
+        assert "No held-out rows were given" in _Page((tmp_path / "out/report.html").read_text()).words
+
+    @pytest.mark.parametrize(
+        ("model", "method", "said"),
+        [
+            (zoo.NIWLinear(), "em", "one estimate"),
+            (zoo.PooledTasks(), "exact", "does not apply"),
+            (zoo.MultiTaskKernelMachine(), "exact", "chains of"),
+        ],
+    )
+    def test_estimates_independent_draws_and_functions(self, simulated, tmp_path, model, method, said):
+        options = {} if method == "em" else {"draws": 20, "chains": 2}
+        fit = model.fit(simulated[0], method, random_seed=1, progress=False, **options)
+        fit.report(tmp_path / "out", test=simulated[1])
+        assert said in _Page((tmp_path / "out/report.html").read_text()).words
+
+    @pytest.mark.parametrize("word", ["hinge", "logistic"])
+    def test_labels(self, simulated, tmp_path, word):
+        train, test = (
+            zoo.MultiTaskData.from_frame(
+                data.to_frame().assign(y=lambda frame: np.where(frame["y"] > frame["y"].median(), 1, -1)),
+                y="y",
+                task="task",
+            )
+            for data in simulated
+        )
+        fit = zoo.MaxMargin(likelihood=word).fit(
+            train, draws=20, tune=20, chains=2, random_seed=1, progress=False
+        )
+        names = fit.report(tmp_path / "out", test=test)
+        words = _Page((tmp_path / "out/report.html").read_text()).words
+        assert "its log loss is" in words or "its accuracy" in words
+        # Under the hinge, coefficients have another scale than under the logistic likelihood.
+        assert ("shrinkage.png" in names) == (word == "logistic")
+
+    def test_nothing_is_left_where_it_fails(self, fit, tmp_path, monkeypatch):
+        def broken(*_, **__):
+            raise RuntimeError("no picture")
+
+        monkeypatch.setattr("zoo.plots.trace_rank", broken)
+        with pytest.raises(RuntimeError, match="no picture"):
+            fit.report(tmp_path / "out")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_table_is_no_test_data(self, fit, simulated, tmp_path):
+        with pytest.raises(TypeError, match="test is a DataFrame"):
+            fit.report(tmp_path / "out", test=simulated[1].to_frame())
+
+
+def test_the_command_takes_held_out_rows(fit, simulated, tmp_path, capsys):
+    fit.save(tmp_path / "mine.nc")
+    frame = simulated[1].to_frame().drop(columns="intercept").rename(columns={"y": "score"})
+    frame.to_csv(tmp_path / "test.csv", index=False)
+    command = ["report", str(tmp_path / "mine.nc"), "--out", str(tmp_path / "out")]
+    assert main([*command, "--test", str(tmp_path / "test.csv")]) == 2
+    assert "--y names 'y'" in capsys.readouterr().err
+    assert main([*command, "--test", str(tmp_path / "test.csv"), "--y", "score"]) == 0
+    words = _Page((tmp_path / "out/report.html").read_text()).words
+    assert "75 held-out rows of 5 tasks" in words and "zoo.load('mine.nc')" in words

@@ -1,0 +1,201 @@
+r"""Features whose coefficient all tasks share, beside those of which every task has its own.
+
+.. math:: f_n = x_n' w_{t(n)} + s_n' \beta, \quad \beta_j \sim N(0, \tau^2)
+
+A mixed model calls :math:`\beta` fixed effects, and what is varying about :math:`w_t` random ones. The feature
+of a task that stands still within tasks (the age of a patient) needs such a coefficient: the rows of
+one task do not tell what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from zoo.core.factory import ModelFactory
+from zoo.core.hooks import SHARED, ModelData
+from zoo.data.multitask import MultiTaskData
+from zoo.inference.gibbs.shared_coefficients import SharedFeatures
+from zoo.support.checks import is_sparse, one_of, positive
+from zoo.support.warning_types import warn_user
+
+__all__ = ["SharedCoefficients"]
+
+CONSTANT = "constant within tasks"
+LEARNED = "learned"
+# Scale of the half-normal prior of a learned scale.
+_SPREAD = 2.5
+# Of the standard deviation of a column over all rows, what is rounding within a task; and the square
+# of a singular value, of columns of length 1, that is no more than rounding.
+_ROUNDING, _DEPENDENT = 1e-9, 1e-10
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedCoefficients(ModelFactory):
+    """The fields ``shared`` and ``shared_scale``, for models whose tasks have coefficients or functions of their own.
+
+    Parameters
+    ----------
+    shared : sequence of str, "constant within tasks", or None
+        Features whose coefficient is the same in all tasks: their names, or those that stand still within every
+        task and differ between tasks. None: those that the data name (``data.shared_names``, as
+        ``MultiTaskData.from_formula`` does), else none. They are ``shared_coefficients`` in the posterior (dim
+        ``shared_feature``), and ``coefficients`` holds the other ones.
+    shared_scale : float or "learned"
+        Standard deviation of their normal prior, on the scale of the data that the model sees (standardized ones);
+        "learned" gives it a half-normal prior of scale 2.5, and ``shared_scale`` in the posterior.
+    """
+
+    serves_shared: ClassVar[bool] = True
+
+    shared: Any = None
+    shared_scale: float | str = 2.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        value = self.shared
+        if isinstance(value, str):
+            if value != CONSTANT:
+                raise ValueError(f"shared is the string {value!r}. Give a list of features, or {CONSTANT!r}.")
+        elif value is not None:
+            if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
+                raise TypeError(f"shared is {value!r}. Give names of features, {CONSTANT!r}, or None.")
+            twice = [name for i, name in enumerate(value) if name in value[:i]]
+            if twice:
+                raise ValueError(f"shared names the feature {twice[0]!r} twice.")
+            object.__setattr__(self, "shared", tuple(value))
+        if self.shared_scale != LEARNED:
+            if isinstance(self.shared_scale, str):
+                raise ValueError(
+                    f"shared_scale is {self.shared_scale!r}. Give a number above 0, or {LEARNED!r}."
+                )
+            positive(self.shared_scale, "shared_scale")
+
+    # ---------------------------------------------------------------- which features
+
+    def shared_features(self, data: MultiTaskData) -> tuple[str, ...]:
+        """Names of the features whose coefficient all tasks share, of data as users hand them in."""
+        if self.shared is None:
+            return data.shared_names
+        if self.shared == CONSTANT:
+            steady = _steady_within_tasks(data)
+            return tuple(name for name, still in zip(data.feature_names, steady, strict=True) if still)
+        for name in self.shared:
+            one_of(name, data.feature_names, "shared")
+        return tuple(self.shared)
+
+    def set_apart(self, data: MultiTaskData, train: MultiTaskData | None = None) -> MultiTaskData:
+        """The data with those features in ``shared`` instead of ``inputs``; as they are where that was done.
+
+        ``train``: the data that were fitted, where ``data`` are rows to predict.
+        """
+        if data.shared is not None:
+            return data
+        names = self.shared_features(data if train is None else train)
+        if not names:
+            return replace(data, shared_names=()) if data.shared_names else data
+        own = [i for i, name in enumerate(data.feature_names) if name not in names]
+        position = [data.feature_names.index(name) for name in names]
+        columns: Any = data.inputs[:, position]
+        columns = columns.toarray() if is_sparse(columns) else columns
+        return replace(
+            data,
+            inputs=data.inputs[:, own],
+            feature_names=tuple(data.feature_names[i] for i in own),
+            transform=None if data.transform is None else data.transform.of_features(own),
+            shared_names=names,
+            shared=np.ascontiguousarray(columns[data.row]),
+        )
+
+    def validate(self, data: MultiTaskData) -> np.ndarray:
+        """Coded y; raises or warns where the data do not tell the shared coefficients."""
+        y = super().validate(data)
+        names = self.shared_features(data)
+        if names:
+            if len(names) == data.n_features:
+                raise ValueError(
+                    "all features are shared, so that nothing differs between tasks. Leave one of them out of shared, "
+                    "or give each task a level of its own with data.add_intercept()."
+                )
+            self._look_at_columns(data, names)
+        return y
+
+    def _look_at_columns(self, data: MultiTaskData, names: tuple[str, ...]) -> None:
+        """Raise where a shared feature is no shared one; warn where the data do not tell it from others."""
+        X: Any = data.X[:, [data.feature_names.index(name) for name in names]]
+        X = X.toarray() if is_sparse(X) else X
+        for name, column in zip(names, X.T, strict=True):
+            varying = [
+                t for t, rows in enumerate(data.rows_by_task()) if len(rows) and np.ptp(column[rows]) > 0.0
+            ]
+            outside = column[data.task != varying[0]] if len(varying) == 1 and data.n_tasks > 2 else column
+            if len(varying) == 1 and np.ptp(outside) == 0.0:
+                raise ValueError(
+                    f"the shared feature {name!r} varies in the task {data.task_names[varying[0]]!r} alone, so that "
+                    "its coefficient is that task's. Leave it out of shared, or out of the data."
+                )
+        everything: Any = data.inputs if is_sparse(data.inputs) else data.X
+        dependent = [] if is_sparse(everything) else _dependent_columns(everything, data.feature_names, names)
+        if dependent:
+            warn_user(
+                f"the columns {', '.join(map(repr, dependent))} are linearly dependent, so that the priors alone tell "
+                "their mean coefficients apart. Drop one of them."
+            )
+
+    # ---------------------------------------------------------------- hooks
+
+    def prepare(
+        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
+    ) -> MultiTaskData:
+        """The data with the shared features set apart."""
+        return self.set_apart(super().prepare(data, train, known), train)
+
+    prepare.leaves_t = True  # type: ignore[attr-defined]
+
+    def shared_part(self, data: ModelData) -> Any:
+        """Shared features times their coefficients."""
+        if data.shared is None:
+            return None
+        scale = self.shared_scale
+        if scale == LEARNED:
+            scale = pm.HalfNormal("shared_scale", _SPREAD)
+        return pt.dot(data.shared, pm.Normal(SHARED, 0.0, scale, dims="shared_feature"))
+
+    def engine_shared(self, data: MultiTaskData) -> SharedFeatures | None:
+        """The shared features of prepared data, as engines take them."""
+        if data.shared is None:
+            return None
+        learned = self.shared_scale == LEARNED
+        return SharedFeatures(data.shared, _SPREAD if learned else float(self.shared_scale), learned)
+
+
+def _steady_within_tasks(data: MultiTaskData) -> np.ndarray:
+    """Which features (D,) stand still within every task, up to rounding, and differ between tasks."""
+    if data.is_sparse:
+        raise ValueError(
+            f"X is sparse, and shared={CONSTANT!r} looks at its columns. Name the shared features."
+        )
+    X = np.asarray(data.X)
+    spread = X.std(axis=0)
+    within = np.zeros(data.n_features)
+    for rows in data.rows_by_task():
+        if len(rows):
+            within = np.maximum(within, np.ptp(X[rows], axis=0))
+    return (within <= _ROUNDING * spread) & (spread > _ROUNDING * np.abs(X).max(axis=0))
+
+
+def _dependent_columns(X: np.ndarray, names: tuple[str, ...], shared: tuple[str, ...]) -> list[str]:
+    """Columns of a linear dependence in which a shared one takes part; empty where there is none."""
+    length = np.linalg.norm(X, axis=0)
+    U = X / np.where(length > 0.0, length, 1.0)
+    values, vectors = np.linalg.eigh(U.T @ U)
+    for k in np.flatnonzero(values < _DEPENDENT):
+        taking = [name for name, v in zip(names, vectors[:, k], strict=True) if abs(v) > 1e-3]
+        if set(taking) & set(shared):
+            return taking
+    return []

@@ -1,0 +1,323 @@
+"""Formulas of mixed models, ``y ~ age + time + (1 + time | patient)``, as multi-task data.
+
+What stands inside the bar becomes a feature of which every task has its own coefficient; what stands outside alone, a
+feature whose coefficient all tasks share. The library ``formulae`` reads the formula and codes its terms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from zoo.data.columns import require_one_column
+from zoo.support.checks import one_of
+from zoo.support.frames import as_pandas
+from zoo.support.warning_types import warn_user
+
+__all__ = ["FormulaDesign", "data_from_formula"]
+
+INTERCEPT = "Intercept"
+MISSING = ("refuse", "drop")
+# What a formula may call beside the transformations of formulae: so a file can be read without running anything else.
+_ELEMENTWISE = (
+    "abs",
+    "cos",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "tanh",
+)
+_NAMESPACE = {name: getattr(np, name) for name in _ELEMENTWISE}
+_NAMESPACE["np"] = SimpleNamespace(**_NAMESPACE)
+
+
+def _formulae() -> Any:
+    try:
+        import formulae
+    except ImportError as error:
+        raise ImportError(
+            "formulas need the package formulae: pip install 'multitask-zoo[formula]', or make the data with "
+            "MultiTaskData.from_frame."
+        ) from error
+    return formulae
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaDesign:
+    """How the features of data were made of the columns of a table, so that rows to predict are made alike.
+
+    Parameters
+    ----------
+    formula : str
+    table : pandas.DataFrame
+        The columns that it uses, as they were handed in: they say the levels of categories, and the numbers of
+        transformations such as ``scale``.
+    task : str
+        The column behind the bar.
+    """
+
+    formula: str
+    table: pd.DataFrame
+    task: str
+
+    @cached_property
+    def described(self) -> Any:
+        """The parsed formula."""
+        if "__" in self.formula:  # no way into Python's objects, from a file least of all
+            raise ValueError(f"formula {self.formula!r} holds '__'. Rename that column.")
+        try:
+            return _formulae().model_description(self.formula)
+        except ImportError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"formula {self.formula!r} cannot be read: {error}. Write it like "
+                "'y ~ age + time + (1 + time | patient)'."
+            ) from None
+
+    @property
+    def varying_terms(self) -> list[str]:
+        """Names of the terms before the bar."""
+        return [term.expr.name for term in self.described.group_terms]
+
+    @property
+    def variables(self) -> list[str]:
+        """Columns that its features use."""
+        terms = [*self.described.common_terms, *(term.expr for term in self.described.group_terms)]
+        return sorted({name for term in terms for name in term.var_names} - {""})
+
+    @cached_property
+    def _parts(self) -> tuple[Any, Any]:
+        """Designs of the terms outside the bar and of those inside, of which one may be None."""
+        inside = self.varying_terms
+        outside = [term.name for term in self.described.common_terms]
+        return self._design(outside), self._design(inside)
+
+    def _design(self, terms: list[str]) -> Any:
+        if not terms:
+            return None
+        constant = "1" if INTERCEPT in terms else "0"
+        formula = " + ".join([constant, *(term for term in terms if term != INTERCEPT)])
+        environment = _formulae().environment.Environment([_NAMESPACE])
+        try:
+            return _formulae().design_matrices(formula, self.table, na_action="error", env=environment).common
+        except (KeyError, AttributeError) as error:
+            raise ValueError(
+                f"formula {self.formula!r} calls something unknown ({error}). Known are "
+                f"{', '.join(_ELEMENTWISE)} and the transformations of formulae (C, scale, center, bs, poly and "
+                "others); put anything else into a column of the table."
+            ) from None
+
+    def description(self) -> dict[str, Any]:
+        """What a file says beside :meth:`columns`, JSON-ready."""
+        kinds = [self.table[name].dtype for name in self.table.columns]
+        levels = [
+            {"levels": [str(v) for v in kind.categories], "ordered": bool(kind.ordered)}
+            if isinstance(kind, pd.CategoricalDtype)
+            else None
+            for kind in kinds
+        ]
+        return {
+            "formula": self.formula,
+            "task": self.task,
+            "columns": list(self.table.columns),
+            "levels": levels,
+        }
+
+    def columns(self) -> list[np.ndarray]:
+        """The columns of the table as numbers or text."""
+        values = [self.table[name] for name in self.table.columns]
+        numbers = (v.dtype.kind in "biuf" if isinstance(v.dtype, np.dtype) else False for v in values)
+        return [
+            v.to_numpy() if number else v.astype(str).to_numpy().astype(object)
+            for v, number in zip(values, numbers, strict=True)
+        ]
+
+    @classmethod
+    def of_description(cls, saved: Any, columns: Sequence[np.ndarray]) -> FormulaDesign:
+        """The design that a file holds; raises ValueError or KeyError where it is damaged."""
+        table = {}
+        for name, values, levels in zip(saved["columns"], columns, saved["levels"], strict=True):
+            table[str(name)] = (
+                pd.Categorical(values, categories=levels["levels"], ordered=levels["ordered"])
+                if levels
+                else values
+            )
+        return cls(str(saved["formula"]), pd.DataFrame(table), str(saved["task"]))
+
+    @cached_property
+    def shared_names(self) -> tuple[str, ...]:
+        """Columns of the terms outside the bar alone."""
+        outside, inside = (_names_of(part) for part in self._parts)
+        return tuple(name for name in outside if name not in inside)
+
+    def features(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Columns of the features of these rows, which need have no response.
+
+        Raises
+        ------
+        ValueError
+            Names the column that is absent or incomplete, or the level that is new.
+        """
+        for name in self.variables:
+            if name not in table.columns:
+                raise ValueError(
+                    f"X has no column {name!r}, which the formula {self.formula!r} uses. Add it."
+                )
+            absent = np.flatnonzero(table[name].isna())
+            if len(absent):
+                raise ValueError(
+                    f"column {name!r} is missing in row {absent[0]}. Drop the row, or fill it in."
+                )
+        result: dict[str, np.ndarray] = {}
+        for part in self._parts:
+            if part is None:
+                continue
+            try:
+                values = np.asarray(part.evaluate_new_data(table).design_matrix)
+            except ValueError as error:
+                raise ValueError(f"X does not fit the formula {self.formula!r}: {error}") from None
+            result |= dict(zip(_names_of(part), values.T, strict=True))
+        return pd.DataFrame(result, index=table.index)
+
+    def response(self, table: pd.DataFrame) -> np.ndarray:
+        """The response of the rows of a table, (N,)."""
+        left = self.formula.split("~", 1)[0].strip()
+        environment = _formulae().environment.Environment([_NAMESPACE])
+        found = _formulae().design_matrices(f"{left} ~ 1", table, na_action="error", env=environment).response
+        values = np.asarray(found.design_matrix, dtype=np.float64)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise ValueError(
+                f"the response {left!r} is a category of {values.shape[1]} levels. Say which one counts as 1, for "
+                f"instance \"{left}['{sorted(set(map(str, table[left])))[0]}'] ~ ...\", or code it as numbers."
+            )
+        return values
+
+
+def _names_of(part: Any) -> list[str]:
+    return [] if part is None else [str(name) for name in part.as_dataframe().columns]
+
+
+def _grouping(design: FormulaDesign) -> str:
+    """The column behind the bar."""
+    groups = list(dict.fromkeys(term.factor.name for term in design.described.group_terms))
+    if not groups:
+        raise ValueError(
+            f"formula {design.formula!r} has no group. Say what differs between which tasks, for instance "
+            "'(1 + time | patient)'."
+        )
+    if len(groups) > 1:
+        raise ValueError(
+            f"formula {design.formula!r} has {len(groups)} groups, {' and '.join(map(repr, groups))}, and models here "
+            "have tasks of one kind. Keep one of them, and write the others as features that all tasks share, for "
+            f"instance C({groups[-1]})."
+        )
+    if not re.fullmatch(r"\w+", groups[0]):
+        raise ValueError(f"the group {groups[0]!r} is no column. Put it into a column of the table.")
+    return groups[0]
+
+
+def data_from_formula(
+    cls: Any,
+    formula: str,
+    df: Any,
+    t: str | Sequence[str] | None,
+    weight: str | None,
+    missing: str,
+) -> tuple[Any, FormulaDesign]:
+    """See :meth:`zoo.MultiTaskData.from_formula`; the data, and the design that they are to remember."""
+    if not isinstance(formula, str):
+        raise TypeError(f"formula is a {type(formula).__name__}. Give a string, 'y ~ age + (1 | patient)'.")
+    one_of(missing, MISSING, "missing")
+    df = as_pandas(df, "df")
+    if not isinstance(df, pd.DataFrame):
+        raise TypeError(f"df is a {type(df).__name__}. Give a DataFrame of pandas, polars or Arrow.")
+    named = FormulaDesign(formula, df, "")
+    if named.described.response is None:
+        raise ValueError(f"formula {formula!r} has no response. Write it before '~'.")
+    task = _grouping(named)
+    of_response = sorted(set(named.described.response.term.var_names) - {""})
+    beside = [*([] if weight is None else [weight]), *([t] if isinstance(t, str) else t or ())]
+    used = list(dict.fromkeys([*of_response, *named.variables, task]))
+    for column in [*used, *beside]:
+        require_one_column(df, column)
+    df = _without_gaps(df, [*used, *beside], missing)
+    design = FormulaDesign(formula, df[used].reset_index(drop=True), task)
+    _warn_of_means(design)
+    return data_of_design(cls, design, df, t, weight), design
+
+
+def data_of_design(cls: Any, design: FormulaDesign, df: pd.DataFrame, t: Any, weight: str | None) -> Any:
+    """Data from the rows of a table without gaps, coded by a design."""
+    beside = [*([] if weight is None else [weight]), *([t] if isinstance(t, str) else t or ())]
+    features = design.features(df)
+    y = "".join(map(str, features.columns)) + "y"  # a name that no feature has
+    made = {y: design.response(df), design.task: df[design.task].to_numpy()}
+    frame = features.assign(**made, **{column: df[column].to_numpy() for column in beside})
+    return cls.from_frame(frame, y=y, task=design.task, features=list(features.columns), t=t, weight=weight)
+
+
+def require_same_design(rows: Any, data: Any) -> None:
+    """Raise where the features of rows were made of their table otherwise than those of ``data``.
+
+    Categories and transformations such as ``scale`` depend on the table that they were made of.
+    """
+    own, known = rows.design, data.design
+    if own is None or known is None or own is known:
+        return
+    first, second = own.features(own.table), known.features(own.table)
+    for name in second.columns:
+        if name not in first.columns or not np.allclose(first[name], second[name], rtol=1e-9, atol=0.0):
+            raise ValueError(
+                f"the feature {name!r} was made of another table than that of the fit, and means something else "
+                "there. Make these rows with data.like(df), where data are those of the fit, or pass the table."
+            )
+
+
+def _without_gaps(df: pd.DataFrame, columns: list[str], missing: str) -> pd.DataFrame:
+    """Rows in which no column is missing; raises or warns of the others."""
+    gaps = df[columns].isna().to_numpy()
+    rows = gaps.any(axis=1)
+    if not rows.any():
+        return df
+    first = columns[int(np.argmax(gaps[int(np.argmax(rows))]))]
+    if missing == "refuse":
+        raise ValueError(
+            f"column {first!r} is missing in row {int(np.argmax(rows))}, and {int(rows.sum())} of {len(df)} rows have "
+            "a gap. Fill them in, or leave these rows out with missing='drop'."
+        )
+    if rows.all():
+        raise ValueError(
+            f"every row has a gap; column {first!r} is the first. There is nothing to learn from."
+        )
+    warn_user(
+        f"{int(rows.sum())} of {len(df)} rows have a gap (the first one in column {first!r}) and are left out."
+    )
+    return df[~rows]
+
+
+def _warn_of_means(design: FormulaDesign) -> None:
+    """Warn of terms inside the bar that do not stand outside: some readers hold their mean at 0."""
+    outside = {term.name for term in design.described.common_terms}
+    alone = [name for name in design.varying_terms if name not in outside]
+    if alone:
+        warn_user(
+            f"{', '.join(map(repr, alone))} differs between tasks and does not stand outside the bar. Models that "
+            "learn a mean of the coefficients (NIWLinear) learn one here too, where a mixed model would hold it at 0."
+        )

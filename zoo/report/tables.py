@@ -1,0 +1,72 @@
+"""Tables of a fit: its posterior in numbers, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from zoo.core.completeness import shortfall
+
+if TYPE_CHECKING:
+    from zoo.core.fit import Fit
+
+__all__ = ["complete", "summary_table", "with_scale", "write_csv"]
+
+# A larger variable (the task covariance of School has 19,321 entries) stands in the table by its scalars alone.
+_LARGEST_VARIABLE = 5_000
+
+
+def write_csv(frame: pd.DataFrame, path: Path, index: bool = True) -> None:
+    """Write a table; eight significant digits, so that the file does not hang on the last bit."""
+    frame.to_csv(path, index=index, float_format="%.8g", lineterminator="\n")
+
+
+def complete(fit: Fit) -> None:
+    """Raise ``KeyboardInterrupt`` unless the fit has all its draws: Ctrl-C makes ``fit`` return what there is,
+    and a command must not pass a part for the whole.
+    """
+    if shortfall(fit.idata):
+        raise KeyboardInterrupt
+
+
+def summary_table(fit: Fit) -> pd.DataFrame:
+    """ArviZ's summary of the scalars that stand for the posterior, then of every variable that is not too large.
+
+    Of a fit without draws the estimates alone.
+    """
+    if fit.is_point:
+        return _estimates_table(fit)
+    import arviz as az
+    import xarray as xr
+
+    from zoo.diagnostics import scalar_summaries
+
+    posterior = fit.posterior
+    scalars = scalar_summaries(posterior)
+    added = scalars.drop_vars([name for name in scalars.data_vars if not str(name).startswith("log|")])
+    sizes = posterior.sizes["chain"] * posterior.sizes["draw"]
+    small = [name for name, values in posterior.items() if values.size // sizes <= _LARGEST_VARIABLE]
+    tree = xr.DataTree.from_dict({"posterior": xr.merge([added, posterior[small]], join="outer")})
+    # A variable that is the same in every draw has no R-hat: NaN, without a warning.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return az.summary(tree, round_to="none").rename_axis("name")
+
+
+def with_scale(summary: pd.DataFrame, fit: Fit) -> pd.DataFrame:
+    """A summary as it is written: of standardized data each row says so, for its numbers are not the user's units."""
+    return summary if fit.data.transform is None else summary.assign(scale="standardized data")
+
+
+def _estimates_table(fit: Fit) -> pd.DataFrame:
+    """The estimates of a fit without draws, of every variable that is not too large."""
+    rows = {}
+    for name, values in fit.posterior.isel(chain=0, draw=0, drop=True).items():
+        if values.size > _LARGEST_VARIABLE:
+            continue
+        for at in np.ndindex(values.shape):
+            labels = [str(values[dim].to_numpy()[i]) for dim, i in zip(values.dims, at, strict=True)]
+            rows[f"{name}[{', '.join(labels)}]" if at else str(name)] = float(values.to_numpy()[at])
+    return pd.DataFrame({"estimate": rows}).rename_axis("name")

@@ -12,6 +12,7 @@ from scipy import stats
 import zoo
 from zoo.inference.gibbs import collapsed_population as moves
 from zoo.inference.gibbs import collapsed_regression as regression
+from zoo.inference.gibbs import normal_inverse_wishart
 from zoo.inference.gibbs.loose_directions import steady_features
 from zoo.inference.gibbs.loose_space import invert, residuals
 from zoo.inference.gibbs.population_steps import LANES
@@ -195,6 +196,29 @@ def test_tasks_that_know_their_coefficients_have_none_loose():
     y = (X * rng.standard_normal((20, 4))[task]).sum(axis=1) + 0.2 * rng.standard_normal(300)
     data = zoo.MultiTaskData.from_arrays(X, y, task)
     assert zoo.NIWLinear().gibbs_kernel(data, y)._basis[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("noise", "moves", "shares"),
+    [
+        (0.2, None, (0.0, 1.0)),
+        (4.0, None, normal_inverse_wishart._SHARES),
+        (4.0, True, (1.0, 1.0)),
+        (4.0, False, (0.0, 1.0)),
+    ],
+)
+def test_how_many_sweeps_take_which_moves(noise, moves, shares):
+    """Shears and scales of all coefficients come in where the data tell little of them, though rows are many."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(20), 15)
+    X = rng.standard_normal((300, 4))
+    y = (X * 0.5 * rng.standard_normal((20, 4))[task]).sum(axis=1) + noise * rng.standard_normal(300)
+    data = zoo.MultiTaskData.from_arrays(X, y, task)
+    kernel = zoo.NIWLinear().gibbs_kernel(data, y, group_moves=moves)
+    assert kernel._shares == shares
+    state = kernel.initialise(rng)
+    assert (state["whole"] is None) == (shares[0] == 0.0)
+    kernel.sweep(rng, state)
 
 
 @pytest.mark.statistical

@@ -15,17 +15,22 @@ from zoo.registry import FACTORIES, get_factory
 
 @dataclass(frozen=True)
 class Case:
-    """A factory, its method, and options of ``zoo.diagnostics.sbc``."""
+    """A factory, its method, and options of ``zoo.diagnostics.sbc``.
+
+    ``steady``: on data with features that are constant within tasks.
+    """
 
     model: str
     method: str
     fields: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    steady: bool = False
 
     @property
     def name(self) -> str:
         notes = [f"{k}={v}" for k, v in self.fields.items()]
-        return "-".join([self.model, self.method, *notes]).replace("=", "_")
+        steady = ["steady"] if self.steady else []
+        return "-".join([self.model, self.method, *notes, *steady]).replace("=", "_")
 
     @property
     def factory(self) -> ModelFactory:
@@ -33,7 +38,7 @@ class Case:
 
     @property
     def data(self) -> MultiTaskData:
-        return small_data(self.factory)
+        return steady_data() if self.steady else small_data(self.factory)
 
 
 def small_data(factory: ModelFactory) -> MultiTaskData:
@@ -44,6 +49,14 @@ def small_data(factory: ModelFactory) -> MultiTaskData:
     t = np.column_stack([rng.random(10)]) if factory.needs_t else None
     y = np.where(np.arange(10) % 2 == 0, 1.0, -1.0)
     return MultiTaskData.from_arrays(X, y, task, t=t)
+
+
+def steady_data() -> MultiTaskData:
+    """Three tasks of six rows: a feature that varies, one with a value for each task, and an intercept."""
+    rng = np.random.default_rng(0)
+    task = np.repeat([0, 1, 2], 6)
+    X = np.column_stack([rng.standard_normal(18), np.array([-1.0, 0.3, 1.2])[task], np.ones(18)])
+    return MultiTaskData.from_arrays(X, np.where(np.arange(18) % 2 == 0, 1.0, -1.0), task)
 
 
 # Beside the defaults: a likelihood that is a density of y, where the default is none, and other likelihoods.
@@ -67,6 +80,12 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("MultiTaskKernelMachine", "gibbs"): {"tune": 30, "draws": 49, "thin": 2},
 }
+# Where the moves are at work that integrate coefficients or a covariance out.
+STEADY = [
+    Case("NIWLinear", "gibbs", steady=True),
+    Case("MaxMargin", "gibbs", _TUBE, steady=True),
+    Case("MaxMargin", "gibbs", {"likelihood": zoo.EpsilonInsensitive(C="learned", epsilon=0.3)}, steady=True),
+]
 # Pairs that are not calibrated, and why.
 _COMPILED_ANEW = "steps of PyMC are compiled anew for every y; test_buffet_step has the step"
 LEFT_OUT = {("NonparametricMaxMargin", "nuts"): _COMPILED_ANEW}
@@ -85,4 +104,4 @@ def all_cases() -> list[Case]:
             for method in exact:
                 if (model, method) not in LEFT_OUT:
                     found.append(Case(model, method, fields, OPTIONS.get((model, method), {})))
-    return found
+    return found + STEADY

@@ -55,6 +55,7 @@ _RARE_UNIT = ("tests/inference/test_likelihood_moves.py",)
 _LOOSE_UNIT = ("tests/inference/test_collapsed_population.py",)
 _LOOSE = (
     f"{_KERNELS}::test_against_joint_draws[population, loose]",
+    f"{_KERNELS}::test_against_joint_draws[population, loose, some sweeps]",
     f"{_KERNELS}::test_against_joint_draws[population, one loose, noise by task]",
     f"{_KERNELS}::test_against_joint_draws[population, groups]",
 )
@@ -299,9 +300,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "collapsed_order_swapped",
         "the feature covariance moves with that of tasks integrated out, which is not drawn anew after it",
         "zoo/inference/gibbs/matrix_normal_sweep.py",
-        "        feature_moves(rng, S, r, H, O, nu_feature)\n"
+        "        feature_moves(rng, S, r, ones, H, O, nu_feature)\n"
         "        draw_feature_precision(rng, H, P, O, nu_feature)\n",
-        "        feature_moves(rng, S, r, H, O, nu_feature)\n"
+        "        feature_moves(rng, S, r, ones, H, O, nu_feature)\n"
         "        draw_feature_precision(rng, H, P, O, nu_feature)\n"
         "    if both:\n"
         "        collapsed_moves(rng, H.T @ H, O, nu_feature, nu_task, n_tasks, n_features)\n",
@@ -444,6 +445,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "u[i] += rng.standard_normal()",
         "u[i] += 0.0 * rng.standard_normal()",
         _LOOSE,
+    ),
+    Mutant(
+        "loose_coefficients_stay_stale",
+        "a sweep that takes the collapsed moves ends with them, and the loose coefficients stay the old ones",
+        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        "            )  # fmt: skip\n        plain_sweep(\n",
+        "            )  # fmt: skip\n            return\n        plain_sweep(\n",
+        (f"{_KERNELS}::test_against_joint_draws[population, loose, some sweeps]",),
+    ),
+    Mutant(
+        "group_moves_without_noise",
+        "the shears of a population see the rows of all tasks as if their noise were 1",
+        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        "whole.weight[t] = inverse_noise[t // LANES, t % LANES]",
+        "whole.weight[t] = 1.0",
+        ("tests/inference/test_group_moves.py",),
     ),
     Mutant(
         "loose_residual_of_old_regression",

@@ -204,6 +204,12 @@ DENSITIES = {
     "population, mean near zero": (zoo.NIWLinear, {"pi": 20.0}, {}, {"group_moves": False}),
     "population, one task, scale": (zoo.NIWLinear, {"scale": TWO, "pi": 0.5, "delta": 4.0}, {"n_tasks": 1}, {}),
     "population, loose": (zoo.NIWLinear, {"pi": 0.6}, {"n_features": 3}, {"loose": 2}),
+    "population, loose, some sweeps": (
+        zoo.NIWLinear,
+        NOISE_BY_TASK,
+        {"n_features": 3, "n_rows": 4},
+        {"loose": 2, "sweep_shares": (0.5, 0.5)},
+    ),
     "population, one loose, noise by task": (zoo.NIWLinear, NOISE_BY_TASK, {"n_rows": 4}, {"loose": 1}),
     "population, all loose": (zoo.NIWLinear, {"pi": 5.0}, {}, {"loose": 2}),
     "population, groups": (

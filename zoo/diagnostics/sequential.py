@@ -162,8 +162,8 @@ def kernel_test(
     """Whether the Markov kernel of a factory's Gibbs sampler keeps the posterior: :func:`sequential_test` on it.
 
     Compared are the entries of all variables and their squares, log determinants of covariances, the log likelihood,
-    and the products of y with the coefficients: first those of states after some sweeps from a joint draw, with its y,
-    then those of fresh joint draws.
+    the products of y with the coefficients, and what joins these and their population: first those of states after
+    some sweeps from a joint draw, with its y, then those of fresh joint draws.
 
     Parameters
     ----------
@@ -315,6 +315,28 @@ class _Joint:
             f = np.einsum("nd,sdn->sn", X, draws["coefficients"].to_numpy()[:, :, task])
             result["y'f"] = np.einsum("sn,sn->s", y, f)
             result |= {f"y[{n}] f[{n}]": y[:, n] * f[:, n] for n in range(min(3, len(task)))}
+            result |= self._of_population(draws, y)
+        return result
+
+    def _of_population(self, draws: xr.Dataset, y: np.ndarray) -> dict[str, np.ndarray]:
+        """What joins coefficients, their population and y.
+
+        A sweep that draws coefficients anew from their conditional law hides from each of them alone that it moved
+        the population as if the data were others, or that coefficients are those of another population.
+        """
+        X, task, result = self.prepared.X, self.prepared.task, {}
+        apart = draws["coefficients"].to_numpy()
+        if "population_mean" in draws:
+            mean = draws["population_mean"].to_numpy()
+            result["y'X population_mean"] = np.einsum("sn,nd,sd->s", y, X, mean)
+            apart = apart - mean[:, :, None]
+        if "feature_cov" in draws:
+            cov = draws["feature_cov"].to_numpy()
+            result["coefficients in units of feature_cov"] = np.log(
+                np.einsum("sdt,sdt->s", apart, np.linalg.solve(cov, apart))
+            )
+            sums = np.stack([y[:, task == t] @ X[task == t] for t in range(apart.shape[2])], axis=1)
+            result["y'X feature_cov X'y"] = np.einsum("std,sde,ste->s", sums, cov, sums)
         return result
 
     def _log_likelihoods(self, draws: xr.Dataset, y: np.ndarray) -> np.ndarray:

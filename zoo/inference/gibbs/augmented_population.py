@@ -31,6 +31,7 @@ from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import population_moves
 from zoo.inference.gibbs.normal_inverse_wishart import (
     NormalInverseWishartKernel,
+    copy_sums,
     from_lanes,
     population_group_moves,
     to_lanes,
@@ -181,7 +182,8 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
                 tasks.linear[t // LANES, :, t % LANES] -= change
         now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
         if self.group_moves:
-            population_group_moves(rng, tasks, *now, float(self.nu), self.n_tasks)
+            copy_sums(tasks, s["whole"])
+            population_group_moves(rng, s["whole"], *now, float(self.nu), self.n_tasks)
         draw_coefficients(rng, tasks, s["space"], *now)
         translate(rng, tasks, s["space"], *now, float(self.pi))
         draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))

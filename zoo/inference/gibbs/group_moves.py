@@ -73,6 +73,45 @@ def _strike(matrix, index):
     matrix[index, index] = 1.0
 
 
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _solve_positive(A, b):
+    """Solve with a positive definite matrix, whose lower triangle is used up.
+
+    Two to three times as fast as LAPACK's general solve at the sizes of features and tasks. Where a
+    pivot is not positive in float64, that general solve takes over, from the upper triangle.
+    """
+    n = len(b)
+    diagonal = np.empty(n)
+    for j in range(n):
+        diagonal[j] = A[j, j]
+    for j in range(n):
+        for i in range(j, n):
+            total = 0.0
+            for k in range(j):
+                total += A[i, k] * A[j, k]
+            A[i, j] -= total
+        if not A[j, j] > 0.0:
+            for i in range(n):
+                A[i, i] = diagonal[i]
+                for k in range(i):
+                    A[i, k] = A[k, i]
+            return np.linalg.solve(A, b)
+        inverse = 1.0 / np.sqrt(A[j, j])
+        for i in range(j, n):
+            A[i, j] *= inverse
+    x = b.copy()
+    for i in range(n):
+        total = 0.0
+        for k in range(i):
+            total += A[i, k] * x[k]
+        x[i] = (x[i] - total) / A[i, i]
+    for i in range(n - 1, -1, -1):
+        x[i] /= A[i, i]
+        for k in range(i):
+            x[k] -= A[i, k] * x[i]
+    return x
+
+
 @njit(cache=True, nogil=True)
 def _solve_without(scale_inverse, vector, index):
     """Solve with the scale matrix without row and column ``index``; entry ``index`` of the result is 0."""
@@ -151,7 +190,7 @@ def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
             else:
                 inner += p * scale
             _strike(inner, t)
-            c = np.linalg.solve(inner, u)
+            c = _solve_positive(inner, u)
         c[t] = 0.0
         moved = h + H.T @ c
         _shear_precision(P, t, c)
@@ -170,7 +209,7 @@ def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
 
 
 @njit(cache=True, nogil=True)
-def feature_moves(rng, S, r, H, O, nu):
+def feature_moves(rng, S, r, weight, H, O, nu):
     r"""Shear and scale every feature (column of ``H``), changing ``H`` and ``O`` in place.
 
     Shear of feature d, :math:`h_{td} \to h_{td} + c' g_t` with :math:`g_t` the task's other coefficients:
@@ -178,18 +217,20 @@ def feature_moves(rng, S, r, H, O, nu):
     :math:`O_{-d,d} + \sum_t (r_t - S_t h_t)_d g_t`; solved in T dimensions where T < D.
     Scale of feature d by :math:`e^s`: as for tasks with :math:`q = \sum_t (S_t)_{dd} h_{td}^2` and
     :math:`l = q + \sum_t h_{td} (r_t - S_t h_t)_d`.
+
+    The quadratic and the linear term of a task are ``S[t]`` and ``r[t]`` times ``weight[t]``.
     """
     n_tasks, n_features = H.shape
     residual = np.empty((n_tasks, n_features))
     for t in range(n_tasks):
-        residual[t] = r[t] - S[t] @ H[t]
+        residual[t] = weight[t] * (r[t] - S[t] @ H[t])
     curvature = np.empty(n_tasks)
     target = np.empty(n_tasks)
     B = np.empty((n_tasks, n_features))
     for d in range(n_features):
         o = O[d, d]
         for t in range(n_tasks):
-            curvature[t] = max(S[t, d, d], 0.0)
+            curvature[t] = max(weight[t] * S[t, d, d], 0.0)
             root = np.sqrt(curvature[t])
             target[t] = residual[t, d] + root * rng.standard_normal()
             for k in range(n_features):
@@ -204,13 +245,13 @@ def feature_moves(rng, S, r, H, O, nu):
             inner = B @ B.T
             for t in range(n_tasks):
                 inner[t, t] += o
-            c = (u - B.T @ np.linalg.solve(inner, B @ u)) / o
+            c = (u - B.T @ _solve_positive(inner, B @ u)) / o
         else:
             inner = B.T @ B
             for k in range(n_features):
                 inner[k, k] += o
             _strike(inner, d)
-            c = np.linalg.solve(inner, u)
+            c = _solve_positive(inner, u)
         c[d] = 0.0
         change = H @ c
         _shear_precision(O, d, c)
@@ -224,7 +265,7 @@ def feature_moves(rng, S, r, H, O, nu):
         _scale_precision(O, d, a)
         for t in range(n_tasks):
             moved = a * (H[t, d] + change[t])
-            step = moved - H[t, d]
+            step = weight[t] * (moved - H[t, d])
             H[t, d] = moved
             for k in range(n_features):  # S is symmetric: its row d lies together in memory
                 residual[t, k] -= S[t, d, k] * step

@@ -12,6 +12,10 @@ of its coefficients, and 1, where none does. Such an eigenvalue is the share of 
 about C that is missing with the coefficients, and about the lag-one autocorrelation of a plain
 Gibbs sampler in that direction (Liu 1994, JASA 89:958). C and the noise are estimates after a few
 steps of EM, so that the choice depends on the data alone.
+
+The mean of the shares over all directions says how much tasks know of their coefficients as a whole. Where
+it is large, as with noisy responses and many features, nearly every direction is a slow one, and moves of a
+few are not what the sampler lacks.
 """
 
 from __future__ import annotations
@@ -61,8 +65,10 @@ def loose_basis(
     prior: tuple[float, float, float],
     steady: np.ndarray,
     wanted: int | None = None,
-) -> tuple[np.ndarray, int]:
-    """An orthogonal matrix (D, D), and how many of its last columns are loose.
+) -> tuple[np.ndarray, int, float]:
+    """An orthogonal matrix (D, D), how many of its last columns are loose, and the mean share that is missing.
+
+    The mean is 0 where there are too many features to ask.
 
     Parameters
     ----------
@@ -80,17 +86,18 @@ def loose_basis(
     D = centre.shape[1]
     pooled = S.sum(axis=0)
     loose = np.linalg.qr(steady)[0][:, : min(D, steady.shape[1])]
+    if wanted is None and D > _MOST_FEATURES:
+        directions, share = pooled[:0], np.zeros(1)
+    else:
+        directions, share = _missing(S, centre, sse, size, *prior)
     if wanted is None:
-        directions, share = (
-            _missing(S, centre, sse, size, *prior) if D <= _MOST_FEATURES else (pooled[:0], ())
-        )
-        found = _joined(loose, directions[: int(np.sum(np.asarray(share) > _LEAST_SHARE))])
+        found = _joined(loose, directions[: int(np.sum(share > _LEAST_SHARE))])
         loose = found if 2 * found.shape[1] <= D else loose
     else:
-        loose = _joined(loose, _missing(S, centre, sse, size, *prior)[0], 1e-6)[:, :wanted]
+        loose = _joined(loose, directions, 1e-6)[:, :wanted]
     known = np.linalg.svd(loose, full_matrices=True)[0][:, loose.shape[1] :]
     parts = [basis @ np.linalg.eigh(basis.T @ pooled @ basis)[1] for basis in (known, loose) if basis.size]
-    return np.hstack(parts), loose.shape[1]
+    return np.hstack(parts), loose.shape[1], float(share.mean())
 
 
 def _joined(basis: np.ndarray, directions: np.ndarray, least: float = _LEAST_REST) -> np.ndarray:

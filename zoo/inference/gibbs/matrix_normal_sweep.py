@@ -117,10 +117,11 @@ def sweep_covariances(
     """
     n_tasks, n_features = H.shape
     S, r = work.S, work.r
+    ones = np.ones(n_tasks)
     both = group_moves and learn_task and learn_feature
     _draw_rows(rng, S, r, H, P, O)
     if group_moves and learn_feature:
-        feature_moves(rng, S, r, H, O, nu_feature)
+        feature_moves(rng, S, r, ones, H, O, nu_feature)
     if group_moves and learn_task:
         task_moves(rng, work.noise, S, r, H, P, nu_task, scale, scale_chol, scale_inverse)
     if both and n_features <= n_tasks:
@@ -136,7 +137,7 @@ def sweep_covariances(
         draw_feature_precision(rng, H, P, O, nu_feature)
     if group_moves and learn_feature:
         _draw_rows(rng, S, r, H, P, O)
-        feature_moves(rng, S, r, H, O, nu_feature)
+        feature_moves(rng, S, r, ones, H, O, nu_feature)
         draw_feature_precision(rng, H, P, O, nu_feature)
 
 

@@ -11,7 +11,7 @@ With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
    (:mod:`zoo.inference.gibbs.shared_coefficients`); all else sees :math:`y_t - S_t \beta` in the place of
    :math:`y_t`;
 
-0. where tasks hardly know some of their coefficients, :math:`(\mu, C)` with these integrated out
+0. in some of the sweeps, where tasks hardly know some of their coefficients, :math:`(\mu, C)` with these integrated out
    (:mod:`zoo.inference.gibbs.collapsed_population`): it leaves them stale, and step 1 draws them anew;
 1. :math:`w_t` with precision :math:`S_t / \sigma_t^2 + P` and linear term :math:`X_t' y_t / \sigma_t^2 + P \mu` (eqs
    5, 6);
@@ -21,9 +21,9 @@ With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
 3. the translation :math:`(w_t + d, \mu + d)`, which leaves :math:`w_t \mid \mu` alone: ``d`` is Gaussian with precision
    :math:`\sum_t S_t / \sigma_t^2 + \pi P` and linear term
    :math:`\sum_t (X_t' y_t - S_t w_t) / \sigma_t^2 - \pi P \mu`;
-4. optionally the shears and scales of :mod:`zoo.inference.gibbs.group_moves` on :math:`(w_t, \mu, C)`: the law of
-   :math:`(w_t, \mu)` given C is invariant under :math:`(F w_t, F \mu, F C F')`, so :math:`\mu` is one more row that
-   has no data;
+4. in some of the sweeps, the shears and scales of :mod:`zoo.inference.gibbs.group_moves` on :math:`(w_t, \mu, C)`:
+   the law of :math:`(w_t, \mu)` given C is invariant under :math:`(F w_t, F \mu, F C F')`, so :math:`\mu` is one more
+   row that has no data;
 5. :math:`C \sim IW(\nu + T, \Psi + \sum_t (w_t - \bar w)(w_t - \bar w)' + \tfrac{\pi T}{\pi + T} \bar w \bar w')` and
    :math:`\mu \sim N(\tfrac{T}{\pi + T} \bar w, C / (\pi + T))`.
 
@@ -31,13 +31,20 @@ The features that the engine sees are whitened, so that :math:`\Psi = I`: with :
 :math:`X G` and ``half`` G, and gets coefficients, mean and covariance multiplied by G. A singular :math:`\Psi`, as of a
 Gaussian process on a finite set of inputs, has a G with fewer columns than rows. The engine turns the features into
 the eigenbasis of :math:`X'X`, or of its parts where step 0 sets some of them apart; the prior does not change.
+
+**How often.** Each sweep takes step 4 with one probability and step 0 with another one, whatever the state is: a
+mixture of kernels that leave the posterior unchanged leaves it unchanged. By default, step 0 is taken in every sweep
+where some coefficients are loose, and step 4 never. Where tasks know little of their coefficients as a whole, which is
+more than 60 % of the information about C is missing with them (the mean share of
+:mod:`zoo.inference.gibbs.loose_directions`), nearly every direction is slow, and step 4 moves all of them for less
+time: it is taken in one sweep of three, and step 0 in one of twenty.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,27 +74,46 @@ __all__ = [
 
 # Reflections tried in a sweep.
 _REFLECTIONS = 1
+# Mean share of missing information above which tasks know little of their coefficients as a whole, and the shares of
+# sweeps that then take steps 4 and 0.
+_LITTLE_KNOWN = 0.6
+_SHARES = (1 / 3, 1 / 20)
+
+
+class Whole(NamedTuple):
+    """What step 4 sees, which does not go by lanes: a row for each task, and the mean as a last task without rows."""
+
+    S: np.ndarray  # (T + 1, D, D)
+    linear: np.ndarray  # (T + 1, D)
+    weight: np.ndarray  # (T + 1,), inverse noise variances
+    H: np.ndarray  # (T + 1, D), coefficients
+
+
+def whole_space(n_tasks: int, D: int) -> Whole:
+    """Work space for :func:`copy_sums` to fill."""
+    return Whole(*(np.zeros((n_tasks + 1, *shape)) for shape in ((D, D), (D,), (), (D,))))
 
 
 @njit(cache=True, nogil=True)
-def population_group_moves(rng, tasks, W, mu, P, inverse_noise, nu, n_tasks):
-    """Step 4: shears and scales, with the mean as a last task that has no rows."""
-    D = len(mu)
-    S, r, H = np.zeros((n_tasks + 1, D, D)), np.zeros((n_tasks + 1, D)), np.empty((n_tasks + 1, D))
-    for t in range(n_tasks):
+def copy_sums(tasks, whole):
+    """Fill ``S`` and ``linear``."""
+    for t in range(len(whole.weight) - 1):
         block, lane = t // LANES, t % LANES
-        scale = inverse_noise[block, lane]
-        for i in range(D):
-            r[t, i] = scale * tasks.linear[block, i, lane]
-            H[t, i] = W[block, i, lane]
-            for j in range(D):
-                S[t, i, j] = scale * tasks.S[block, i, j, lane]
-    H[n_tasks] = mu
-    feature_moves(rng, S, r, H, P, nu)
+        whole.linear[t] = tasks.linear[block, :, lane]
+        whole.S[t] = tasks.S[block, :, :, lane]
+
+
+@njit(cache=True, nogil=True)
+def population_group_moves(rng, whole, W, mu, P, inverse_noise, nu, n_tasks):
+    """Step 4: shears and scales; ``whole`` holds the sums over rows."""
     for t in range(n_tasks):
-        for i in range(D):
-            W[t // LANES, i, t % LANES] = H[t, i]
-    mu[:] = H[n_tasks]
+        whole.weight[t] = inverse_noise[t // LANES, t % LANES]
+        whole.H[t] = W[t // LANES, :, t % LANES]
+    whole.H[n_tasks] = mu
+    feature_moves(rng, whole.S, whole.linear, whole.weight, whole.H, P, nu)
+    for t in range(n_tasks):
+        W[t // LANES, :, t % LANES] = whole.H[t]
+    mu[:] = whole.H[n_tasks]
 
 
 @njit(cache=True, nogil=True)
@@ -128,10 +154,12 @@ class NormalInverseWishartKernel:
         Of the inverse-gamma prior of the noise variance.
     noise_by_task : bool
         One noise variance a task, or one for all.
-    group_moves : bool
-        Whether to take step 4.
+    group_moves : bool, optional
+        Whether each sweep takes steps 4, and 0 where coefficients are loose; default: the rule above.
     loose : int, optional
         Coefficients that step 0 integrates out; default: those that :mod:`zoo.inference.gibbs.loose_directions` finds.
+    sweep_shares : (float, float), optional
+        Of the sweeps that take steps 4 and 0; default: as ``group_moves`` says.
     weight : (N,), optional
         Weights of the rows, above 0: the log density of a row counts so many times. Sums over rows are then weighted,
         and :math:`N_t` is the sum of the weights.
@@ -151,22 +179,24 @@ class NormalInverseWishartKernel:
     noise_shape: float = 1.0
     noise_rate: float = 0.1
     noise_by_task: bool = False
-    group_moves: bool = False
+    group_moves: bool | None = False
     weight: np.ndarray | None = None
     loose: int | None = None
+    sweep_shares: tuple[float, float] | None = None
     shared: SharedFeatures | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """A dispersed starting state, with the sums over rows that never change."""
         D, T = self.inputs.shape[1], self.n_tasks
         blocks = -(-T // LANES)
-        rotation, m = self._basis
+        rotation, m, _ = self._basis
         half = rotation if self.half is None else self.half @ rotation
         tasks = self._sums(self.inputs @ rotation, blocks)
         spread = np.exp(rng.normal())
         state = {
             "tasks": tasks,
             "basis": np.ascontiguousarray(half),
+            "whole": whole_space(T, D) if self._shares[0] > 0.0 else None,
             "loose": loose_space(blocks, m, D) if m else None,
             "reflections": self._reflections(half, m) if m else None,
             "space": Space(np.zeros((D, D, LANES)), np.zeros((D, LANES)), np.zeros((D, D))),
@@ -179,6 +209,8 @@ class NormalInverseWishartKernel:
                 np.exp(rng.normal()) / max(float(weighted_sd(self.y, self.weight)) ** 2, 1e-300),
             ),
         }
+        if state["whole"] is not None:
+            copy_sums(tasks, state["whole"])
         if self.shared is not None:
             state["shared"] = self.shared.start(rng)
             self._begin_shared(state, self.inputs @ rotation)
@@ -194,16 +226,25 @@ class NormalInverseWishartKernel:
         self._follow_shared(state)
 
     @cached_property
+    def _shares(self) -> tuple[float, float]:
+        """Of the sweeps that take steps 4 and 0."""
+        if self.sweep_shares is not None:
+            return self.sweep_shares
+        if self.group_moves is not None:
+            return float(self.group_moves), 1.0
+        return _SHARES if self._basis[2] > _LITTLE_KNOWN else (0.0, 1.0)
+
+    @cached_property
     def _steady(self) -> tuple[np.ndarray, np.ndarray]:
         """Features that hardly vary within tasks, and their means there."""
         rows = self.inputs if self.half is None else self.inputs @ np.linalg.pinv(self.half)
         return steady_features(rows[self.row], self.weight, self.task, self.n_tasks)
 
     @cached_property
-    def _basis(self) -> tuple[np.ndarray, int]:
-        """The sampler's basis of the whitened features, and how many of its last directions are loose."""
+    def _basis(self) -> tuple[np.ndarray, int, float]:
+        """The sampler's basis of the whitened features, how many of its last directions are loose, the mean share."""
         if self.loose == 0:
-            return self._rotation(), 0
+            return self._rotation(), 0, 0.0
         sums = self._sums(self.inputs, -(-self.n_tasks // LANES))
         S, centre = (from_lanes(part)[: self.n_tasks] for part in (sums.S, sums.centre))
         axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
@@ -256,6 +297,8 @@ class NormalInverseWishartKernel:
     def _follow_shared(self, state: dict[str, Any]) -> None:
         """Bring what depends on the shared coefficients up to date."""
         state["shared_sums"].put(state["tasks"], state["shared"].beta)
+        if state["whole"] is not None:
+            copy_sums(state["tasks"], state["whole"])
 
     def with_response(self, y: np.ndarray) -> NormalInverseWishartKernel:
         """The kernel of the same rows with other responses."""
@@ -292,15 +335,15 @@ class NormalInverseWishartKernel:
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
-        s = state
+        s, (group, loose) = state, self._shares
         if self.shared is not None:
             sums = s["shared_sums"]
             self._draw_shared(rng, s, sums.linear, (sums.cross, sums.square, sums.slope))
-        if self.group_moves:
+        if _takes(rng, group):
             population_group_moves(
-                rng, s["tasks"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
+                rng, s["whole"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
             )
-        if s["loose"] is not None:
+        if s["loose"] is not None and _takes(rng, loose):
             collapsed_moves(
                 rng, s["tasks"], s["loose"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
                 float(self.pi), self.n_tasks, s["reflections"], _REFLECTIONS,
@@ -327,6 +370,11 @@ class NormalInverseWishartKernel:
             "trace_feature_cov": float(state["C"].trace()),
             "mean_precision": float(state["inverse_noise"].ravel()[: self.n_tasks].mean()),
         }
+
+
+def _takes(rng: np.random.Generator, share: float) -> bool:
+    """Whether a sweep is one of this share of all; a sure thing takes no random number."""
+    return share >= 1.0 or (share > 0.0 and rng.random() < share)
 
 
 def to_lanes(array: np.ndarray) -> np.ndarray:

@@ -98,11 +98,14 @@ class NIWEngines(NIWHierarchy):
     ) -> NormalInverseWishartKernel:
         """The Markov kernel of the Gibbs sampler, for prepared data and coded y.
 
-        ``group_moves``: True takes the shears and scales of :mod:`zoo.inference.gibbs.group_moves`, by
-        default taken where tasks have few rows or a label is rare, and False leaves out those, the moves
-        under the likelihood of :mod:`zoo.inference.gibbs.likelihood_moves`, by default taken where a label is
-        rare, and the collapsed moves, by default taken where tasks hardly know some of their coefficients.
-        Where the likelihood is not Gaussian, there are no collapsed moves.
+        ``group_moves``: True takes the shears and scales of :mod:`zoo.inference.gibbs.group_moves` in every
+        sweep, as is done by default where tasks have few rows or a label is rare. False leaves out those, the
+        moves under the likelihood of :mod:`zoo.inference.gibbs.likelihood_moves`, by default taken where a
+        label is rare, and the collapsed moves, by default taken where tasks hardly know some of their
+        coefficients. Where they know little of all of them, shears and scales are by default taken in one
+        sweep of three, and collapsed moves in one of twenty
+        (:mod:`zoo.inference.gibbs.normal_inverse_wishart` has the rule). Where the likelihood is not
+        Gaussian, there are no collapsed moves.
         """
         population = self.population(data)
         off = group_moves is False
@@ -110,7 +113,7 @@ class NIWEngines(NIWHierarchy):
             options = {"loose": 0, **options}
         if group_moves is None:
             few = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
-            group_moves = few or self._crawls(data, y)
+            group_moves = True if few or self._crawls(data, y) else None
         hierarchy: dict[str, Any] = {
             "inputs": population.inputs,
             "row": data.row,

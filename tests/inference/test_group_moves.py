@@ -1,0 +1,55 @@
+"""Shears and scales of group moves: what they solve, and what they see of the tasks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zoo
+from zoo.inference.gibbs.group_moves import _solve_positive, feature_moves
+from zoo.inference.gibbs.normal_inverse_wishart import from_lanes, population_group_moves
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])
+def test_solves_as_lapack_does(n):
+    rng = np.random.default_rng(n)
+    root, b = rng.standard_normal((n, 2 * n)), rng.standard_normal(n)
+    A = root @ root.T + 0.1 * np.eye(n)
+    np.testing.assert_allclose(_solve_positive(A.copy(), b), np.linalg.solve(A, b), rtol=1e-9)
+
+
+def test_a_matrix_that_is_not_positive_goes_to_the_general_solve():
+    A, b = np.array([[2.0, 3.0, 0.5], [3.0, 1.0, 0.2], [0.5, 0.2, 1.5]]), np.array([1.0, -2.0, 0.3])
+    np.testing.assert_allclose(_solve_positive(A.copy(), b), np.linalg.solve(A, b), rtol=1e-12)
+
+
+def test_moves_of_a_population_see_each_task_with_its_own_noise():
+    """They are those of the sums over rows divided by the noise variances, and of a mean without rows."""
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(
+        rng.standard_normal((40, 3)), rng.standard_normal(40), np.arange(40) % 10
+    )
+    kernel = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))).gibbs_kernel(
+        data, data.y, group_moves=True
+    )
+    state = kernel.initialise(rng)
+    state["inverse_noise"][:] = rng.uniform(0.1, 10.0, state["inverse_noise"].shape)
+    T, scale = data.n_tasks, state["inverse_noise"].ravel()[:10]
+    S, r, H = (
+        np.concatenate([a, np.zeros((1, *a.shape[1:]))])
+        for a in (
+            scale[:, None, None] * from_lanes(state["tasks"].S)[:T],
+            scale[:, None] * from_lanes(state["tasks"].linear)[:T],
+            from_lanes(state["W"])[:T],
+        )
+    )
+    H[T] = state["mu"]
+    P = state["P"].copy()
+    feature_moves(np.random.default_rng(1), S, r, np.ones(T + 1), H, P, kernel.nu)
+    population_group_moves(
+        np.random.default_rng(1), state["whole"], state["W"], state["mu"], state["P"],
+        state["inverse_noise"], kernel.nu, T,
+    )  # fmt: skip
+    np.testing.assert_allclose(from_lanes(state["W"])[:T], H[:T], rtol=1e-9)
+    np.testing.assert_allclose(state["mu"], H[T], rtol=1e-9)
+    np.testing.assert_allclose(state["P"], P, rtol=1e-9)

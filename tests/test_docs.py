@@ -27,6 +27,9 @@ PAGES = (
     "varying-coefficients.md",
     "ops.md",
     "augmented-step.md",
+    "mixed-models.md",
+    "pymc.md",
+    "sharing.md",
     "scikit-learn.md",
 )
 # Their models are compiled for minutes.

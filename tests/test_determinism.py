@@ -155,6 +155,8 @@ def _child(engines: list[str], answer: Any) -> None:
     answer.close()
 
 
+# JAX, which another test may have started in this process, warns of every fork; the children do without it.
+@pytest.mark.filterwarnings("ignore:os.fork.* was called:RuntimeWarning")
 @pytest.mark.statistical
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_child_processes(start, reference):

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from importlib import import_module
 from inspect import cleandoc
+from typing import Any
 
 import pandas as pd
 
@@ -67,6 +68,7 @@ def load(
     path: str | os.PathLike[str],
     factory: type[ModelFactory] | None = None,
     likelihood: type[Likelihood] | None = None,
+    mean: Any = None,
 ) -> Fit:
     """Read a fit that :meth:`Fit.save` wrote. Nothing in the file is executed.
 
@@ -77,6 +79,9 @@ def load(
         The class of a model of your own, which no installed package has by its name.
     likelihood : type, optional
         The class of a likelihood of your own.
+    mean : estimator of scikit-learn, optional
+        Of data with a learned mean (:meth:`MultiTaskData.add_mean`): the estimator fitted to all rows, which no file
+        holds. Keep it by ``joblib.dump(fit.data.learned_mean.estimator, ...)``, or fit it again.
 
     Raises
     ------
@@ -85,9 +90,13 @@ def load(
     ValueError
         The file is damaged, or no fit of this package, or of another schema version.
     """
-    return read_fit(
-        path, lambda name: get_factory(name) if name in factories() else None, factory, likelihood
-    )
+    fit = read_fit(path, lambda name: get_factory(name) if name in factories() else None, factory, likelihood)
+    if mean is None:
+        return fit
+    if fit.data.learned_mean is None:
+        raise ValueError(f"mean is given, and the fit in {str(path)!r} has no learned mean. Leave it out.")
+    known = replace(fit.data.learned_mean, estimator=mean)
+    return replace(fit, data=replace(fit.data, learned_mean=known))
 
 
 def list_models() -> pd.DataFrame:

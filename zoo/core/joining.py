@@ -41,7 +41,9 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
             f"{argument} is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
         )
     data = with_intercept(data, fit.data)
-    absent = [name for name in fit.data.feature_names if name not in data.feature_names]
+    mean = fit.data.learned_mean
+    wanted = fit.data.feature_names if mean is None or data.learned_mean is mean else mean.seen
+    absent = [name for name in wanted if name not in data.feature_names]
     if absent:
         raise ValueError(
             f"{argument} lacks the feature {absent[0]!r} of the fit. Give the same features, in the same order."

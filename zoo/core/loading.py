@@ -16,6 +16,7 @@ from zoo.core.fit import Fit
 from zoo.core.protocols import Model
 from zoo.core.storage import ATTRIBUTES, GROUPS, OPTIONAL, SCHEMA_VERSION, digest_of_tree
 from zoo.data.formula import FormulaDesign
+from zoo.data.learned_mean import LearnedMean
 from zoo.data.multitask import MultiTaskData, Transform
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.resolve import likelihood_class, likelihoods
@@ -78,7 +79,7 @@ def load(
         **spec["fields"],
         "likelihood": _likelihood(spec["fields"].get("likelihood"), likelihood, source),
     }
-    transform, conditioned, task_column, own_class, shared, intercept, formula = (
+    transform, conditioned, task_column, own_class, shared, intercept, formula, mean = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *OPTIONAL)
     )
@@ -94,7 +95,8 @@ def load(
             data,
             task_column=_task_column(task_column),
             shared_names=_known_names(shared or (), data.feature_names, "zoo_shared"),
-            design=_design(formula, tree["constant_data"], data.feature_names),
+            design=_design(formula, tree["constant_data"]),
+            learned_mean=None if mean is None else LearnedMean.of_description(mean, data.feature_names),
             intercept=None
             if intercept is None
             else _known_names([intercept], data.feature_names, "zoo_intercept")[0],
@@ -175,14 +177,13 @@ def _task_column(saved: Any) -> str | None:
     return saved
 
 
-def _design(saved: Any, constant: Any, feature_names: tuple[str, ...]) -> FormulaDesign | None:
+def _design(saved: Any, constant: Any) -> FormulaDesign | None:
     """The design of a formula, with the columns that it was made of."""
     if saved is None:
         return None
     columns = [constant[f"formula_column_{i}"].to_numpy() for i in range(len(saved["columns"]))]
     design = FormulaDesign.of_description(saved, columns)
-    if not set(design.features(design.table).columns) <= set(feature_names):
-        raise ValueError("zoo_formula makes other features than those of the data")
+    design.features(design.table)  # raises where the two do not fit
     return design
 
 

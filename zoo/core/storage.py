@@ -23,7 +23,15 @@ __all__ = ["ATTRIBUTES", "GROUPS", "OPTIONAL", "SCHEMA_VERSION", "digest_of_tree
 SCHEMA_VERSION = 3
 _DATA_INTEGER = np.int32
 ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
-OPTIONAL = ("zoo_conditioned", "zoo_task_name", "zoo_own_class", "zoo_shared", "zoo_intercept", "zoo_formula")
+OPTIONAL = (
+    "zoo_conditioned",
+    "zoo_task_name",
+    "zoo_own_class",
+    "zoo_shared",
+    "zoo_intercept",
+    "zoo_formula",
+    "zoo_mean",
+)
 GROUPS = ("posterior", "observed_data", "constant_data")
 
 
@@ -128,6 +136,11 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
         zoo_conditioned=json.dumps(fit.conditioned),
         **({} if fit.data.task_column is None else {"zoo_task_name": json.dumps(fit.data.task_column)}),
+        **(
+            {}
+            if fit.data.learned_mean is None
+            else {"zoo_mean": json.dumps(fit.data.learned_mean.description())}
+        ),
         **({} if fit.data.design is None else {"zoo_formula": json.dumps(fit.data.design.description())}),
         **({} if fit.data.intercept is None else {"zoo_intercept": json.dumps(fit.data.intercept)}),
         **({"zoo_shared": json.dumps(fit.data.shared_names)} if fit.data.shared_names else {}),

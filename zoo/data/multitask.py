@@ -15,6 +15,7 @@ import numpy as np
 from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows
 from zoo.data.formula import data_from_formula, data_of_design
+from zoo.data.learned_mean import LearnedMean, out_of_fold
 from zoo.data.rows import Transform
 from zoo.support.arrays import as_array
 from zoo.support.checks import (
@@ -74,6 +75,8 @@ class MultiTaskData(Constructed):
         Of data as a model sees them: those features, which ``inputs`` then lacks.
     design : FormulaDesign, optional
         How :meth:`from_formula` made the features, so that tables of rows to predict are read alike.
+    learned_mean : LearnedMean, optional
+        How :meth:`add_mean` made a feature, for the same.
     """
 
     @classmethod
@@ -166,6 +169,7 @@ class MultiTaskData(Constructed):
         go to the same side, so no test input is seen in training.
         """
         probability(test_size, "test_size")
+        self._refuse_learned_mean("split")
         rng = generator(random_seed)
         if self.shares_inputs:
             chosen = rng.permutation(self.n_inputs)[: round(test_size * self.n_inputs)]
@@ -203,9 +207,95 @@ class MultiTaskData(Constructed):
             inputs of a task, which is named, cannot be dealt so that it keeps a training row in every fold.
         """
         n = whole_number(n, "n", 2)
+        self._refuse_learned_mean("folds")
         rng = generator(random_seed)
         fold = folds_of_inputs(self, n, rng)[self.row] if self.shares_inputs else folds_of_rows(self, n, rng)
         return [(self.take(fold != k), self.take(fold == k)) for k in range(n)]
+
+    def _refuse_learned_mean(self, method: str) -> None:
+        """Raise where held-out rows would have taught the mean that is a feature of the others."""
+        if self.learned_mean is not None:
+            raise ValueError(
+                f"the feature {self.learned_mean.name!r} was learned from all rows by add_mean, so that {method} would "
+                f"hold out rows that it has seen. Call {method} first, and add_mean on the training rows."
+            )
+
+    def add_mean(
+        self,
+        estimator: Any,
+        features: Sequence[str] | None = None,
+        keep: Sequence[str] | str = (),
+        folds: int = 5,
+        whole_tasks: bool = False,
+        random_seed: Any = None,
+        name: str = "mean",
+    ) -> MultiTaskData:
+        """Data with the predictions of an estimator of scikit-learn as a feature, each by a copy that has not seen it.
+
+        A flexible mean finds what is nonlinear and the same in all tasks, and the model what is particular to each:
+        levels, slopes, noise. Rows to predict get the feature from a copy that was fitted to all rows.
+
+        Parameters
+        ----------
+        estimator : regressor or classifier of scikit-learn
+            Not fitted, and not changed. Of a classifier the log odds of its second class are the feature. It sees
+            features and responses on the scale of the user, and weights where there are such.
+        features : sequence of str, optional
+            Features that it sees; default: all but an intercept.
+        keep : sequence of str or "all"
+            Of these, features that stay beside it. By default none: the data then have the mean and what it does not
+            see, such as an intercept.
+        folds : int
+            Rows are dealt to so many folds; as many copies are fitted, and one to all rows.
+        whole_tasks : bool
+            Deal whole tasks, for a model that predicts tasks it has not seen; by default the rows of each task.
+        random_seed : int or numpy.random.Generator, optional
+            For the deal. Give the estimator a ``random_state`` of its own.
+        name : str
+            Of the feature.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The estimator is none; the data are standardized already; a name is unknown, or taken.
+        """
+        if self.transform is not None:
+            raise ValueError("the data are standardized already. Call add_mean first.")
+        if self.learned_mean is not None:
+            raise ValueError("the data have a learned mean already. Stack estimators by scikit-learn.")
+        (name,) = names([name], "name")
+        if name in self.feature_names or name == self.task_column:
+            raise ValueError(f"name {name!r} is taken by another column. Choose another name.")
+        seen = [f for f in self.feature_names if f != self.intercept] if features is None else list(features)
+        for feature in seen:
+            one_of(feature, self.feature_names, "features")
+        kept = (
+            seen
+            if isinstance(keep, str) and keep == "all"
+            else [keep]
+            if isinstance(keep, str)
+            else list(keep)
+        )
+        for feature in kept:
+            one_of(feature, self.feature_names, "keep")
+        if not seen:
+            raise ValueError("there is no feature for the estimator to see. Name some in features.")
+        at = [self.feature_names.index(feature) for feature in seen]
+        X: Any = self.X
+        values, fitted = out_of_fold(
+            estimator, X if self.is_sparse else X[:, at], self.y, self.task, self.weight, folds, whole_tasks,
+            generator(random_seed),
+        )  # fmt: skip
+        stay = [i for i, f in enumerate(self.feature_names) if f in kept or f not in seen]
+        own = tuple(self.feature_names[i] for i in stay)
+        return replace(
+            self,
+            inputs=np.column_stack([values, X[:, stay]]),
+            row=np.arange(self.n_rows),
+            feature_names=(name, *own),
+            shared_names=tuple(f for f in self.shared_names if f in own),
+            learned_mean=LearnedMean(name, self.feature_names, tuple(seen), fitted, repr(estimator)),
+        )
 
     def select_tasks(self, tasks: Sequence[str]) -> MultiTaskData:
         """The data of these tasks only, in the order given."""

@@ -39,6 +39,16 @@ def read_rows(
         if task is not None:
             raise ValueError("task is given twice: X is MultiTaskData and brings its tasks. Leave task out.")
         X = with_intercept(X, data)
+        mean = data.learned_mean
+        if mean is not None and X.learned_mean is not mean:
+            if X.learned_mean is not None:
+                raise ValueError(
+                    "X has a mean that was learned from other rows. Pass the rows as they were before add_mean."
+                )
+            table = pd.DataFrame(X.original_X(), columns=list(X.feature_names))
+            of_rows = pd.Series([X.task_names[code] for code in X.task])
+            places = None if X.t is None else pd.DataFrame(X.t, columns=list(X.t_names or ()))
+            return read_rows(table, of_rows, places if t is None else t, data, new_task, without_t)
         if X.feature_names != data.feature_names:
             raise ValueError("X has other feature_names than the fitted data. Use the same features.")
         require_same_design(X, data)
@@ -57,6 +67,7 @@ def read_rows(
     X, task, t = (part.values for part in rows_of.values())
     if X is None and not data.n_features:
         X = _no_features(task, t)
+    X = _as_before_mean(X, data)
     if isinstance(X, pd.DataFrame):
         table = X.rename(columns=str)
         columns = set(table.columns)
@@ -95,12 +106,15 @@ def _no_features(task: Any, t: Any) -> np.ndarray:
 def features_by_name(X: Any, data: MultiTaskData) -> Any:
     """The columns of a table that are features of the data, in their order; anything without names as it is."""
     table = read_table(X, "X", data.feature_names).values
+    table = _as_before_mean(table, data)
     if not isinstance(table, pd.DataFrame):
         return table
     table = table.rename(columns=str)
     if data.design is not None:
         made = data.design.features(table)
         table = made.assign(**{name: table[name] for name in table.columns if name not in made.columns})
+    if data.learned_mean is not None:
+        table = _with_mean(table, data)
     missing = [name for name in data.feature_names if name not in table.columns]
     if missing and missing != [data.intercept]:
         absent = next(name for name in missing if name != data.intercept)
@@ -109,6 +123,30 @@ def features_by_name(X: Any, data: MultiTaskData) -> Any:
         table = table.assign(**{missing[0]: 1.0})
     require_one_each(table, data.feature_names, "X")
     return table[list(data.feature_names)]
+
+
+def _as_before_mean(X: Any, data: MultiTaskData) -> Any:
+    """An array with the columns that the data had before ``add_mean``, as a table; anything else as it is."""
+    mean = data.learned_mean
+    if mean is None or isinstance(X, pd.DataFrame) or np.ndim(X) != 2 or np.shape(X)[1] != len(mean.columns):
+        return X
+    return pd.DataFrame(np.asarray(X), columns=list(mean.columns))
+
+
+def _with_mean(table: pd.DataFrame, data: MultiTaskData) -> pd.DataFrame:
+    """The table with the column of the learned mean; one that it has already stands where no estimator is known."""
+    mean = data.learned_mean
+    assert mean is not None
+    if mean.estimator is None and mean.name in table.columns:
+        return table
+    absent = [name for name in mean.seen if name not in table.columns]
+    if absent:
+        raise ValueError(
+            f"X has no column {absent[0]!r}, of which {mean.described} predicts the mean. Add it."
+        )
+    require_one_each(table, mean.seen, "X")
+    X = finite_matrix(table[list(mean.seen)], "X", mean.seen)
+    return table.assign(**{mean.name: mean.values(pd.DataFrame(X, columns=list(mean.seen)))})
 
 
 def with_intercept(rows: MultiTaskData, data: MultiTaskData) -> MultiTaskData:

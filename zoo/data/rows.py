@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
     from zoo.data.formula import FormulaDesign
+    from zoo.data.learned_mean import LearnedMean
 
 __all__ = ["TaskRows", "Transform"]
 
@@ -80,6 +81,7 @@ class TaskRows:
     shared_names: tuple[str, ...] = ()
     shared: np.ndarray | None = None
     design: FormulaDesign | None = None
+    learned_mean: LearnedMean | None = None
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")

@@ -1,0 +1,114 @@
+"""A learned mean beside the levels of tasks, on tables with many groups whose folds were published.
+
+    python benchmarks/mean.py FOLDER [--sets wages spotify imdb] [--folds 1 2 3 4 5]
+
+FOLDER holds ``data`` and ``cv_folds`` of github.com/fabsig/Compare_ML_HighCardinality_Categorical_Variables (Sigrist
+2023; commit ed7b764). Each file of folds lists the rows to train on, counted from 1. The task is the group with the
+most levels. ``NIWLinear`` has an intercept and the mean, and of the panel (wages) time and its square, as the published
+mixed-effects models have. All else is default. The mean is scikit-learn's gradient boosting without any tuning, fitted
+out of fold by ``add_mean``; it sees the columns that the published models see. Groups beyond the first are handed to
+it as numbers. Rows of groups that are not among those to train on are predicted as new tasks.
+Printed: mean squared error on the test rows, that of the boosting alone, the best published one of the same fold, the
+cover of 90 % intervals, seconds, worst R-hat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import zoo
+
+# Response, group, and columns that are no features.
+SETS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "wages": ("ln_wage", "idcode", ()),
+    "spotify": (
+        "danceability",
+        "artist_id",
+        (
+            "track_id",
+            "track_artist",
+            "track_album_id",
+            "track_album_release_date",
+            "pl_subgenres",
+            "playlist_ids",
+        ),
+    ),
+    "imdb": ("score", "director_id", ()),
+}
+
+
+def published(folder: Path, name: str, fold: int) -> tuple[float, str]:
+    """The smallest published error of this fold, and whose it is."""
+    found = []
+    for file in sorted((folder / "results").glob(f"res_{name}_*.csv")):
+        table = pd.read_csv(file)
+        if not {"experiment", "exp_type", "error"} <= set(table.columns):
+            continue  # another layout
+        row = table[table["experiment"].astype(str) == str(fold - 1)]
+        found += [(float(e), f"{t}") for e, t in zip(row["error"], row["exp_type"], strict=True)]
+    return min(found)
+
+
+def one(folder: Path, name: str, fold: int) -> None:
+    response, group, dropped = SETS[name]
+    frame = pd.read_csv(folder / "data" / f"{name}.csv.gz").drop(columns=list(dropped), errors="ignore")
+    train_rows = np.array(json.loads((folder / "cv_folds" / f"{name}.json").read_text())[fold - 1]) - 1
+    held = np.ones(len(frame), dtype=bool)
+    held[train_rows] = False
+    frame[group] = "g" + frame[group].astype(str)
+    features = [c for c in frame.columns if c not in (response, group)]
+    frame[features] = frame[features].astype(float)
+    seen = [c for c in features if c != "t"]
+    if "t" in frame:
+        frame["t squared"] = frame["t"] ** 2
+        features = [*features, "t squared"]
+    train, test = frame[~held], frame[held]
+    start = time.perf_counter()
+    data = zoo.MultiTaskData.from_frame(train, y=response, task=group, features=features)
+    data = data.add_mean(HistGradientBoostingRegressor(random_state=0), seen, random_seed=1)
+    fit = zoo.NIWLinear().fit(data.standardize().add_intercept(), random_seed=1, progress=False)
+    known = test[group].isin(set(train[group])).to_numpy()
+    parts = [(known, False), (~known, True)]
+    mean, lower, upper = (np.empty(len(test)) for _ in range(3))
+    for rows, new in parts:
+        if rows.any():
+            found = fit.predict(test[rows], new_task=new, random_seed=1)
+            mean[rows], lower[rows], upper[rows] = (found[n].to_numpy() for n in ("mean", "lower", "upper"))
+    seconds = time.perf_counter() - start
+    y = test[response].to_numpy()
+    alone = fit.data.learned_mean.estimator.predict(test[list(fit.data.learned_mean.seen)].to_numpy())
+    best, whose = published(folder, name, fold)
+    errors = f"{np.mean((y - mean) ** 2):.5f} | {np.mean((y - alone) ** 2):.5f} | {best:.5f} ({whose})"
+    cover = f"{100 * np.mean((lower <= y) & (y <= upper)):.0f} %"
+    r_hat = fit.diagnostics()["r_hat"].max()
+    print(f"| {name} | {fold} | {errors} | {cover} | {seconds:.0f} | {r_hat:.3f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--folds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    arguments = parser.parse_args()
+    print(
+        "| set | fold | MSE | boosting alone | best published | cover | s | R-hat |\n|---|---|---|---|---|---|---|---|"
+    )
+    for name in arguments.sets:
+        for fold in arguments.folds:
+            one(arguments.folder, name, fold)
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        main()

@@ -1,0 +1,175 @@
+"""A feature that an estimator of scikit-learn predicts: out of fold, at new rows, in files; and what is refused."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import zoo
+
+sklearn = pytest.importorskip("sklearn")
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor  # noqa: E402
+from sklearn.linear_model import LinearRegression  # noqa: E402
+from sklearn.neighbors import KNeighborsRegressor  # noqa: E402
+
+rng = np.random.default_rng(0)
+T, N = 20, 40
+TASK = np.repeat(np.arange(T), N)
+FRAME = pd.DataFrame(rng.normal(size=(T * N, 3)), columns=["a", "b", "c"])
+FRAME["task"] = [f"t{t}" for t in TASK]
+FRAME["y"] = 20.0 + 5.0 * np.sin(2.0 * FRAME["a"]) * FRAME["b"] + 2.0 * rng.normal(size=T)[TASK]
+FRAME["y"] += 0.5 * rng.normal(size=T * N)
+BOOSTING = HistGradientBoostingRegressor(random_state=0, max_iter=60)
+
+
+def make(df=FRAME):
+    return zoo.MultiTaskData.from_frame(df, y="y", task="task")
+
+
+def fitted(data, factory=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        return (factory or zoo.NIWLinear()).fit(
+            data, draws=60, tune=60, chains=2, random_seed=1, progress=False
+        )
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fitted(make(FRAME[::2]).add_mean(BOOSTING, random_seed=1).standardize().add_intercept())
+
+
+def test_no_row_teaches_its_own_value():
+    """A nearest neighbour that had seen a row would predict its response exactly."""
+    nearest = KNeighborsRegressor(1)
+    data = make().add_mean(nearest, random_seed=1)
+    assert np.abs(data.X[:, 0] - data.y).min() > 0.0
+    assert data.feature_names == ("mean",)
+    whole = make().add_mean(nearest, whole_tasks=True, random_seed=1)
+    assert np.abs(whole.X[:, 0] - data.X[:, 0]).max() > 0.0
+    at_rows = nearest.fit(FRAME[["a", "b", "c"]], FRAME["y"]).predict(FRAME[["a", "b", "c"]])
+    np.testing.assert_array_equal(at_rows, data.y)  # where all rows had been seen
+
+
+def test_whole_tasks_are_held_out():
+    """The estimator sees the number of the task alone, and so learns its level where it may."""
+    frame = pd.DataFrame({"number": TASK.astype(float), "task": FRAME["task"], "y": 10.0 * (TASK % 2)})
+    nearest = KNeighborsRegressor(1)
+    rows = make(frame).add_mean(nearest, random_seed=1)
+    tasks = make(frame).add_mean(nearest, whole_tasks=True, random_seed=1)
+    assert np.mean(rows.X[:, 0] == rows.y) == 1.0
+    assert np.mean(tasks.X[:, 0] == tasks.y) < 0.7
+
+
+def test_predictions_take_the_table_as_it_was(fit, tmp_path):
+    test = FRAME[1::2]
+    found = fit.predict(test)["mean"].to_numpy()
+    by_hand = test.assign(mean=fit.data.learned_mean.estimator.predict(test[["a", "b", "c"]].to_numpy()))
+    plain = fitted(
+        zoo.MultiTaskData.from_arrays(
+            fit.data.original_X()[:, :1],
+            fit.data.original_y(),
+            FRAME["task"][::2].to_numpy(),
+            feature_names=["mean"],
+        )
+        .standardize()
+        .add_intercept()
+    )
+    np.testing.assert_allclose(plain.predict(by_hand, by_hand["task"])["mean"], found, rtol=1e-9)
+    np.testing.assert_allclose(fit.predict(make(test))["mean"], found, rtol=1e-12)
+    np.testing.assert_allclose(
+        fit.predict(test[["a", "b", "c"]].to_numpy(), test["task"])["mean"], found, rtol=1e-12
+    )
+    error = np.sqrt(np.mean((found - test["y"]) ** 2))
+    assert error < 0.75 * np.sqrt(
+        np.mean((fitted(make(FRAME[::2]).standardize()).predict(test)["mean"] - test["y"]) ** 2)
+    )
+    fit.save(tmp_path / "fit.nc")
+    loaded = zoo.load(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match=r"prediction of HistGradientBoostingRegressor.*which no file holds"):
+        loaded.predict(test)
+    np.testing.assert_allclose(loaded.predict(by_hand)["mean"], found, rtol=1e-12)
+    whole = zoo.load(tmp_path / "fit.nc", mean=fit.data.learned_mean.estimator)
+    np.testing.assert_allclose(whole.predict(test)["mean"], found, rtol=1e-12)
+
+
+def test_new_tasks_and_condition(fit):
+    new = FRAME[1:30:2].assign(task="new", y=FRAME["y"] + 30.0)
+    assert fit.predict(new, new_task=True)["mean"].shape == (15,)
+    conditioned = fit.condition(make(new), random_seed=1)
+    assert np.mean(np.abs(conditioned.predict(new)["mean"] - new["y"])) < 5.0
+
+
+def test_a_formula_beside_it():
+    pytest.importorskip("formulae")
+    data = zoo.MultiTaskData.from_formula("y ~ a + b + c + (1 | task)", FRAME)
+    data = data.add_mean(BOOSTING, features=["a", "b", "c"], keep=["c"], random_seed=1)
+    assert data.feature_names == ("mean", "Intercept", "c")
+    assert data.shared_names == ("c",)
+    fit = fitted(data.standardize())
+    assert fit.predict(FRAME)["mean"].shape == (T * N,)
+
+
+def test_labels_give_log_odds():
+    labels = FRAME.assign(y=(FRAME["y"] > 20.0).astype(int))
+    data = make(labels).add_mean(HistGradientBoostingClassifier(random_state=0, max_iter=20), random_seed=1)
+    assert data.X[:, 0].min() < -1.0 and data.X[:, 0].max() > 1.0
+
+
+def test_weights_reach_the_estimator():
+    frame = FRAME.assign(w=np.where(np.arange(T * N) % 2, 1.0, 1e-9))
+    data = zoo.MultiTaskData.from_frame(frame, y="y", task="task", weight="w")
+    weighted = data.add_mean(LinearRegression(), random_seed=1).learned_mean.estimator
+    odd = LinearRegression().fit(frame[["a", "b", "c"]][1::2].to_numpy(), frame["y"][1::2])
+    np.testing.assert_allclose(weighted.coef_, odd.coef_, rtol=1e-6)
+
+
+def test_what_would_leak_is_refused(fit):
+    data = make().add_mean(LinearRegression(), random_seed=1)
+    for split in (data.split, data.folds):
+        with pytest.raises(ValueError, match="learned from all rows by add_mean, so that"):
+            split()
+    with pytest.raises(
+        ValueError, match=r"learned from other rows\. Pass the rows as they were before add_mean"
+    ):
+        fit.predict(make().add_mean(LinearRegression(), random_seed=1).add_intercept())
+
+
+def test_bad_arguments():
+    data = make()
+    for arguments, error, message in (
+        ({"estimator": LinearRegression}, TypeError, "Give a regressor or classifier of scikit-learn"),
+        ({"estimator": LinearRegression(), "features": ["q"]}, ValueError, "features: 'q' is unknown"),
+        ({"estimator": LinearRegression(), "features": []}, ValueError, "no feature for the estimator"),
+        ({"estimator": LinearRegression(), "keep": ["q"]}, ValueError, "keep: 'q' is unknown"),
+        ({"estimator": LinearRegression(), "name": "a"}, ValueError, "name 'a' is taken"),
+        ({"estimator": LinearRegression(), "folds": 1}, ValueError, "folds"),
+        (
+            {"estimator": LinearRegression(), "folds": 21, "whole_tasks": True},
+            ValueError,
+            "21, and the data have 20 tasks",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            data.add_mean(**arguments)
+    with pytest.raises(ValueError, match=r"standardized already\. Call add_mean first"):
+        data.standardize().add_mean(LinearRegression())
+    with pytest.raises(ValueError, match="have a learned mean already"):
+        data.add_mean(LinearRegression()).add_mean(LinearRegression())
+
+
+def test_bad_rows(fit):
+    with pytest.raises(ValueError, match="X has no column 'b', of which HistGradientBoostingRegressor"):
+        fit.predict(FRAME.drop(columns="b"))
+    with pytest.raises(ValueError, match="mean is given, and the fit in"):
+        zoo.load(_saved_without(fit), mean=LinearRegression())
+
+
+def _saved_without(fit):
+    import tempfile
+    from pathlib import Path
+
+    path = Path(tempfile.mkdtemp()) / "plain.nc"
+    fitted(make(FRAME[::2]).standardize()).save(path)
+    return path

@@ -221,6 +221,13 @@ def test_how_many_sweeps_take_which_moves(noise, moves, shares):
     kernel.sweep(rng, state)
 
 
+def test_features_that_stand_still_are_moved_in_every_sweep():
+    """They hide most of the information about C, but the data tell the other coefficients."""
+    data = _twin()
+    kernel = zoo.NIWLinear(scale=0.1).gibbs_kernel(data, data.y)
+    assert kernel._shares == (0.0, 1.0)
+
+
 @pytest.mark.statistical
 def test_both_modes_of_a_group_effect_are_visited():
     """Four chains agree on a correlation that data do not know, whose law has a mode near either sign.

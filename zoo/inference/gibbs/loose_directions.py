@@ -13,8 +13,8 @@ about C that is missing with the coefficients, and about the lag-one autocorrela
 Gibbs sampler in that direction (Liu 1994, JASA 89:958). C and the noise are estimates after a few
 steps of EM, so that the choice depends on the data alone.
 
-The mean of the shares over all directions says how much tasks know of their coefficients as a whole. Where
-it is large, as with noisy responses and many features, nearly every direction is a slow one, and moves of a
+The mean of the shares over the directions that are left says how much tasks know of their other coefficients.
+Where it is large, as with noisy responses and many features, nearly every direction is a slow one, and moves of a
 few are not what the sampler lacks.
 """
 
@@ -66,9 +66,9 @@ def loose_basis(
     steady: np.ndarray,
     wanted: int | None = None,
 ) -> tuple[np.ndarray, int, float]:
-    """An orthogonal matrix (D, D), how many of its last columns are loose, and the mean share that is missing.
+    """An orthogonal matrix (D, D), how many of its last columns are loose, and the mean share missing in the others.
 
-    The mean is 0 where there are too many features to ask.
+    The mean is 0 where there are no others, or too many features to ask.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def loose_basis(
         loose = _joined(loose, directions, 1e-6)[:, :wanted]
     known = np.linalg.svd(loose, full_matrices=True)[0][:, loose.shape[1] :]
     parts = [basis @ np.linalg.eigh(basis.T @ pooled @ basis)[1] for basis in (known, loose) if basis.size]
-    return np.hstack(parts), loose.shape[1], float(share.mean())
+    left = np.sort(share)[: known.shape[1]]
+    return np.hstack(parts), loose.shape[1], float(left.mean()) if len(left) else 0.0
 
 
 def _joined(basis: np.ndarray, directions: np.ndarray, least: float = _LEAST_REST) -> np.ndarray:

@@ -34,8 +34,8 @@ the eigenbasis of :math:`X'X`, or of its parts where step 0 sets some of them ap
 
 **How often.** Each sweep takes step 4 with one probability and step 0 with another one, whatever the state is: a
 mixture of kernels that leave the posterior unchanged leaves it unchanged. By default, step 0 is taken in every sweep
-where some coefficients are loose, and step 4 never. Where tasks know little of their coefficients as a whole, which is
-more than 60 % of the information about C is missing with them (the mean share of
+where some coefficients are loose, and step 4 never. Where tasks know little of their other coefficients as well, which
+is more than 60 % of the information about C is missing with these (the mean share of
 :mod:`zoo.inference.gibbs.loose_directions`), nearly every direction is slow, and step 4 moves all of them for less
 time: it is taken in one sweep of three, and step 0 in one of twenty.
 """
@@ -74,7 +74,7 @@ __all__ = [
 
 # Reflections tried in a sweep.
 _REFLECTIONS = 1
-# Mean share of missing information above which tasks know little of their coefficients as a whole, and the shares of
+# Mean share of missing information above which tasks know little of their other coefficients too, and the shares of
 # sweeps that then take steps 4 and 0.
 _LITTLE_KNOWN = 0.6
 _SHARES = (1 / 3, 1 / 20)

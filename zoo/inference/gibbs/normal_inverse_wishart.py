@@ -196,6 +196,7 @@ class NormalInverseWishartKernel:
         state = {
             "tasks": tasks,
             "basis": np.ascontiguousarray(half),
+            "shares": self._shares,
             "whole": whole_space(T, D) if self._shares[0] > 0.0 else None,
             "loose": loose_space(blocks, m, D) if m else None,
             "reflections": self._reflections(half, m) if m else None,
@@ -335,7 +336,7 @@ class NormalInverseWishartKernel:
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
-        s, (group, loose) = state, self._shares
+        s, (group, loose) = state, state["shares"]
         if self.shared is not None:
             sums = s["shared_sums"]
             self._draw_shared(rng, s, sums.linear, (sums.cross, sums.square, sums.slope))

@@ -95,8 +95,8 @@ def test_gibbs_agrees_with_nuts_in_every_configuration(loss, fields):
 
 @pytest.mark.scheduled
 @pytest.mark.parametrize(("n_tasks", "n_features"), [(6, 3), (3, 6)], ids=["T > D", "T < D"])
-def test_both_forms_of_the_shears_leave_the_posterior(n_tasks, n_features):
-    # Shears are solved in the smaller of the two dimensions: both branches against the paper's conditionals.
+def test_moves_of_many_tasks_and_of_many_features_leave_the_posterior(n_tasks, n_features):
+    # Many tasks are drawn with their covariance integrated out, many features move by shears.
     data = _data("epsilon_insensitive", n_tasks, n_features, n_rows=6)
     model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     moves = model.fit(data, "gibbs", draws=10000, tune=500, random_seed=1, progress=False)

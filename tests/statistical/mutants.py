@@ -42,6 +42,7 @@ _MAX_MARGIN = (
     f"{_KERNELS}::test_max_margin[hinge, more features than tasks]",
 )
 _COLLAPSED = ("tests/inference/test_collapsed_covariance.py",)
+_COLLAPSED_ROWS = ("tests/inference/test_collapsed_rows.py",)
 _ONE_COEFFICIENT = ("tests/models/test_max_margin.py::test_one_coefficient_against_quadrature",)
 _NIW = (
     f"{_KERNELS}::test_against_joint_draws[population]",
@@ -307,6 +308,54 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if both:\n"
         "        collapsed_moves(rng, H.T @ H, O, nu_feature, nu_task, n_tasks, n_features)\n",
         _MAX_MARGIN,
+    ),
+    Mutant(
+        "collapsed_rows_power",
+        "a task with the covariance of tasks integrated out has the power of the prior, without its own features",
+        "zoo/inference/gibbs/collapsed_rows.py",
+        "tau = c * rng.gamma(0.5 * (nu + n_features), ",
+        "tau = c * rng.gamma(0.5 * nu, ",
+        _COLLAPSED_ROWS,
+    ),
+    Mutant(
+        "collapsed_rows_not_left_out",
+        "a task is drawn with itself among the other tasks",
+        "zoo/inference/gibbs/collapsed_rows.py",
+        "return inverse + (c / left) * np.outer(g, g)",
+        "return inverse + 0.0 * np.outer(g, g)",
+        _COLLAPSED_ROWS,
+    ),
+    Mutant(
+        "collapsed_rows_not_put_in",
+        "later tasks see a task where it was",
+        "zoo/inference/gibbs/collapsed_rows.py",
+        "inverse = put_in(A, draw - m, c)",
+        "inverse = put_in(A, apart, c)",
+        (f"{_KERNELS}::test_max_margin[hinge, scales, more tasks than features]",),
+    ),
+    Mutant(
+        "collapsed_scale_of_a_task",
+        "the scale of a task under the loss forgets the Jacobian",
+        "zoo/inference/gibbs/collapsed_rows_loss.py",
+        "law[4] = n_features",
+        "law[4] = 0.0",
+        _COLLAPSED_ROWS,
+    ),
+    Mutant(
+        "ellipse_without_centre",
+        "the elliptical slice of a task turns around zero, whatever the other tasks say",
+        "zoo/inference/gibbs/collapsed_rows_loss.py",
+        "H[t] = m + apart",
+        "H[t] = apart",
+        _COLLAPSED_ROWS,
+    ),
+    Mutant(
+        "shared_after_collapsed_moves",
+        "shared coefficients are drawn with a covariance of tasks that was integrated out before",
+        "zoo/inference/gibbs/matrix_normal.py",
+        "if self.shared is not None:  # whose draw",
+        "if False:  # whose draw",
+        _COLLAPSED_ROWS,
     ),
     Mutant(
         "shear_without_prior",

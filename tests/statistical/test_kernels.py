@@ -90,6 +90,11 @@ MAX_MARGIN = {
     "hinge, one task": (HINGE, {"n_tasks": 1, "n_rows": 5}, {}),
     "hinge, more tasks than features": (HINGE, {"n_tasks": 4, "n_rows": 2, "n_features": 1}, {}),
     "hinge, more features than tasks": (HINGE, {"n_features": 3}, {}),
+    "hinge, scales, more tasks than features": (
+        {**HINGE, "task_scale": 0.6, "task_nu": 4.5},
+        {"n_tasks": 3, "n_rows": 2, "constant": True},
+        {},
+    ),
     "logistic, rare, weights, offsets": (
         {"likelihood": "logistic"},
         {"constant": True},
@@ -139,6 +144,7 @@ def test_population_with_a_rare_label_and_weights():
 
 LATENT = {
     "hinge": (HINGE, {"n_features": 3}, {}),
+    "hinge, more tasks than features": (HINGE, {"n_tasks": 3, "n_rows": 2}, {}),
     "hinge, alpha given, no group moves": (
         {**HINGE, "alpha": 1.5},
         {"n_features": 3},

@@ -113,19 +113,7 @@ def _solve_positive(A, b):
 
 
 @njit(cache=True, nogil=True)
-def _solve_without(scale_inverse, vector, index):
-    """Solve with the scale matrix without row and column ``index``; entry ``index`` of the result is 0."""
-    vector[index] = 0.0
-    if scale_inverse.shape[0] == 0:  # identity
-        return vector
-    solved = scale_inverse @ vector
-    solved -= scale_inverse[index] * (solved[index] / scale_inverse[index, index])
-    solved[index] = 0.0
-    return solved
-
-
-@njit(cache=True, nogil=True)
-def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
+def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol):
     r"""Shear and scale every task (row of ``H``), changing ``H`` and ``P`` in place.
 
     Shear of task t, :math:`h_t \to h_t + G c` with ``G`` the other tasks' rows as columns: unimodular, and
@@ -133,7 +121,7 @@ def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
     :math:`\operatorname{tr} \Psi P - 2 (\Psi P)_{-t,t}' c + P_{tt}\, c' \Psi_{-t,-t} c`, so ``c`` is
     Gaussian with precision :math:`P_{tt} \Psi_{-t,-t} + G' S_t G` and linear term
     :math:`(\Psi P)_{-t,t} + G'(r_t - S_t h_t)`. It is drawn by perturbation (linear term plus noise with covariance
-    equal to the precision, then one solve), in D dimensions where D < T (Woodbury).
+    equal to the precision, then one solve). That takes O(T^3) for each task, so it is for fewer tasks than features.
 
     Scale of task t by :math:`e^s`: log density :math:`-\nu s - \Psi_{tt} P_{tt} e^{-2s}/2
     - \sum_{j \ne t} \Psi_{tj} P_{tj} e^{-s} - (h_t' S_t h_t) e^{2s}/2 + (r_t' h_t) e^s`, by slice sampling.
@@ -146,13 +134,11 @@ def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
         Quadratic and linear term of each task.
     nu : float
         Degrees of freedom of the inverse-Wishart prior of the task covariance.
-    scale, scale_chol, scale_inverse : (T, T), or (0, 0) for the identity
-        Its scale matrix, that matrix's lower Cholesky factor and inverse.
+    scale, scale_chol : (T, T), or (0, 0) for the identity
+        Its scale matrix, and that matrix's lower Cholesky factor.
     """
     n_tasks, n_features = H.shape
     identity = scale.shape[0] == 0
-    gram = H.T @ H if identity else H.T @ (scale_inverse @ H)
-    own = np.empty(n_features)
     residual = np.empty(n_features)
     for t in range(n_tasks):
         p = P[t, t]
@@ -164,33 +150,17 @@ def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
         if identity:
             for s in range(n_tasks):
                 u[s] += P[t, s] + root * rng.standard_normal()
-            own[:] = h
-            own_weight = 1.0
         else:
             u += scale @ P[t] + root * (scale_chol @ rng.standard_normal(n_tasks))
-            own[:] = H.T @ scale_inverse[t]
-            own_weight = scale_inverse[t, t]
         u[t] = 0.0
-        if n_features < n_tasks:
-            solved = _solve_without(scale_inverse, u, t)
-            others = gram.copy()
-            for i in range(n_features):
-                for j in range(n_features):
-                    others[i, j] -= own[i] * own[j] / own_weight
-            inner = S[t] @ others
-            for d in range(n_features):
-                inner[d, d] += p
-            back = H @ np.linalg.solve(inner, S[t] @ (H.T @ solved))
-            c = (solved - _solve_without(scale_inverse, back, t)) / p
+        inner = H @ S[t] @ H.T
+        if identity:
+            for s in range(n_tasks):
+                inner[s, s] += p
         else:
-            inner = H @ S[t] @ H.T
-            if identity:
-                for s in range(n_tasks):
-                    inner[s, s] += p
-            else:
-                inner += p * scale
-            _strike(inner, t)
-            c = _solve_positive(inner, u)
+            inner += p * scale
+        _strike(inner, t)
+        c = _solve_positive(inner, u)
         c[t] = 0.0
         moved = h + H.T @ c
         _shear_precision(P, t, c)
@@ -200,11 +170,6 @@ def task_moves(rng, noise, S, r, H, P, nu, scale, scale_chol, scale_inverse):
             cross = scale[t] @ P[t] - down
         a = np.exp(slice_log_scale(rng, -nu, down, moved @ (S[t] @ moved), r[t] @ moved, cross))
         _scale_precision(P, t, a)
-        for i in range(n_features):  # of H' Psi^-1 H, for the next task
-            step_i = a * moved[i] - h[i]
-            for j in range(n_features):
-                step_j = a * moved[j] - h[j]
-                gram[i, j] += step_i * own[j] + own[i] * step_j + own_weight * step_i * step_j
         H[t] = a * moved
 
 

@@ -17,11 +17,11 @@ import numpy as np
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.slice_move import slice_move
 
-__all__ = ["marginal_moves"]
+__all__ = ["log_density", "log_likelihood", "marginal_moves"]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _log_likelihood(hinges, cost, start, stop, base, step, size):
+def log_likelihood(hinges, cost, start, stop, base, step, size):
     """Log likelihood of rows ``start:stop`` at ``f = base + size * step``."""
     total = 0.0
     for n in range(start, stop):
@@ -31,14 +31,14 @@ def _log_likelihood(hinges, cost, start, stop, base, step, size):
 
 
 @njit(cache=True, nogil=True)
-def _log_density(s, grows, law, hinges, cost, start, stop, base, step):
+def log_density(s, grows, law, hinges, cost, start, stop, base, step):
     """Law of a step ``s`` along a line, or of a log scale ``s``; ``law`` holds the coefficients of its prior part."""
     prior = law[0] * s - 0.5 * law[1] * s * s
     size = s
     if grows:
         size = np.exp(s)
         prior -= 0.5 * law[2] / (size * size) + law[3] / size
-    return prior + _log_likelihood(hinges, cost, start, stop, base, step, size)
+    return prior + log_likelihood(hinges, cost, start, stop, base, step, size)
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +76,7 @@ def marginal_moves(
             law[1] = P[t, t] * curvature
             width = 2.0 / np.sqrt(law[1])
             line = (False, law, hinges, cost, a, b, f, along)
-            s = slice_move(rng, _log_density, line, width, True)
+            s = slice_move(rng, log_density, line, width, True)
             H[t] += s * direction
             for n in range(a, b):
                 f[n] += s * along[n]
@@ -91,7 +91,7 @@ def marginal_moves(
                 law[2] = scale[t, t] * P[t, t]
                 law[3] = scale[t] @ P[t] - law[2]
             growth = (True, law, hinges, cost, a, b, offset, base)
-            grown = np.exp(slice_move(rng, _log_density, growth, 0.5, True))
+            grown = np.exp(slice_move(rng, log_density, growth, 0.5, True))
             H[t] *= grown
             for n in range(a, b):
                 f[n] = offset[n] + grown * base[n]

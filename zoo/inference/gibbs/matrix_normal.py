@@ -22,10 +22,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
+from zoo.inference.gibbs.collapsed_rows_loss import collapsed_loss_moves, scale_all_tasks
 from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import task_scales
 from zoo.inference.gibbs.marginal_moves import marginal_moves
-from zoo.inference.gibbs.matrix_normal_sweep import NO_MATRIX, Work, sums_over_rows, sweep_covariances
+from zoo.inference.gibbs.matrix_normal_sweep import (
+    NO_MATRIX,
+    Work,
+    draw_task_precision,
+    sums_over_rows,
+    sweep_covariances,
+)
 from zoo.inference.gibbs.shared_coefficients import (
     SharedFeatures,
     draw_scale,
@@ -135,7 +142,7 @@ class MatrixNormalKernel:
             "basis": basis,
             "order": order,
             "work": Work(
-                np.empty(N), np.empty(N), np.empty(N), np.empty((T, D, D)), np.empty((T, D)), np.empty((T, D))
+                np.empty(N), np.empty(N), np.zeros(N), np.empty((T, D, D)), np.empty((T, D)), np.empty((T, D))
             ),
             "f": np.empty(N),
             "pool": ThreadPoolExecutor(threads) if threads > 1 else None,
@@ -262,10 +269,7 @@ class MatrixNormalKernel:
                 rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], augmentation.laws
             )
         if self.group_moves and s["hinges"] is not None:
-            marginal_moves(
-                rng, s["hinges"], s["parameters"].C[0] * s["weight"], rows.starts, s["f"], rows.offset, s["along"],
-                s["direction"], s["H"], s["P"], s["O"], task.learned, float(task.nu), s["scale"],
-            )  # fmt: skip
+            self._move_under_the_loss(rng, s)
         if s["moves"] is not None:
             s["moves"].matrix_normal(rng, s["H"], s["P"], s["O"], s["f"])
             if task.learned:
@@ -273,9 +277,35 @@ class MatrixNormalKernel:
         augmentation.draw(rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], work.w, work.v)
         if self.shared is not None:
             self._draw_shared(rng, s)
-        rng.standard_normal(out=work.z)
+        if not self._collapses:
+            rng.standard_normal(out=work.z)
         spread = map if s["pool"] is None else s["pool"].map
         list(spread(lambda part: sums_over_rows(rows, work, *part), s["parts"]))
+
+    def _move_under_the_loss(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """The moves of single tasks that see no augmentation, under the hinge loss."""
+        rows, task, cost = s["rows"], self.task_prior, s["parameters"].C[0] * s["weight"]
+        if not self._collapses:
+            marginal_moves(
+                rng, s["hinges"], cost, rows.starts, s["f"], rows.offset, s["along"],
+                s["direction"], s["H"], s["P"], s["O"], task.learned, float(task.nu), s["scale"],
+            )  # fmt: skip
+            return
+        if self.feature_prior.learned:
+            nu = float(self.feature_prior.nu)
+            scale_all_tasks(rng, s["hinges"], cost, rows, s["f"], s["H"], s["O"], nu)
+        line = (s["along"], s["direction"])
+        collapsed_loss_moves(
+            rng, s["hinges"], cost, rows, s["f"], *line, s["H"], s["O"], float(task.nu), s["scale_inverse"]
+        )
+        if self.shared is not None:  # whose draw looks at the covariance that was integrated out
+            draw_task_precision(rng, s["H"], s["P"], s["O"], float(task.nu), s["scale"])
+
+    @property
+    def _collapses(self) -> bool:
+        """Whether single tasks move with the covariance of tasks integrated out."""
+        many = self.n_tasks >= self.inputs.shape[1]
+        return self.group_moves and self.task_prior.learned and many and not self.paper_scaling
 
     def _draw_shared(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
         """Shared coefficients given the augmentation, and the scale of their prior."""
@@ -294,6 +324,7 @@ class MatrixNormalKernel:
         sweep_covariances(
             rng, s["work"], s["H"], s["P"], s["O"], float(task.nu), float(feature.nu),
             s["scale"], s["scale_chol"], s["scale_inverse"], task.learned, feature.learned, self.group_moves,
+            self._collapses,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- output

@@ -8,11 +8,19 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.collapsed_covariance import collapsed_moves, collapsed_task_moves
+from zoo.inference.gibbs.collapsed_rows import draw_tasks, gram_of_tasks
 from zoo.inference.gibbs.draws import wishart
 from zoo.inference.gibbs.group_moves import feature_moves, task_moves
 from zoo.inference.gibbs.task_rows import Rows
 
-__all__ = ["NO_MATRIX", "Work", "draw_feature_precision", "sums_over_rows", "sweep_covariances"]
+__all__ = [
+    "NO_MATRIX",
+    "Work",
+    "draw_feature_precision",
+    "draw_task_precision",
+    "sums_over_rows",
+    "sweep_covariances",
+]
 
 NO_MATRIX = np.empty((0, 0))
 _LARGE_TASK = 2e5
@@ -100,13 +108,15 @@ def _draw_rows(rng, S, r, H, P, O):
 @njit(cache=True, nogil=True)
 def sweep_covariances(
     rng, work, H, P, O,
-    nu_task, nu_feature, scale, scale_chol, scale_inverse, learn_task, learn_feature, group_moves,
+    nu_task, nu_feature, scale, scale_chol, scale_inverse, learn_task, learn_feature, group_moves, collapses,
 ):  # fmt: skip
     """One scan over coefficients and covariances given the weights; all arrays change in place.
 
     What is conditioned on what, S and r given throughout:
 
-    1. H given P and O, task by task; then (H, O) along features given P, and (H, P) along tasks
+    1. Where it ``collapses``: H given O, task by task, with P integrated out; then (H, O) along
+       features, which leaves the law of H and O without P as it is. Nothing looks at P before step 3.
+       Else: H given P and O, task by task; then (H, O) along features given P, and (H, P) along tasks
        given O.
     2. Where both covariances are learned, the smaller one moves given H alone, the other one
        integrated out. The larger one is drawn right after it or, where it is O that is integrated
@@ -119,18 +129,18 @@ def sweep_covariances(
     S, r = work.S, work.r
     ones = np.ones(n_tasks)
     both = group_moves and learn_task and learn_feature
-    _draw_rows(rng, S, r, H, P, O)
+    if collapses:
+        draw_tasks(rng, S, r, H, O, nu_task, scale_inverse)
+    else:
+        _draw_rows(rng, S, r, H, P, O)
     if group_moves and learn_feature:
         feature_moves(rng, S, r, ones, H, O, nu_feature)
-    if group_moves and learn_task:
-        task_moves(rng, work.noise, S, r, H, P, nu_task, scale, scale_chol, scale_inverse)
+    if group_moves and learn_task and not collapses:
+        task_moves(rng, work.noise, S, r, H, P, nu_task, scale, scale_chol)
     if both and n_features <= n_tasks:
-        gram = H.T @ H if scale.shape[0] == 0 else H.T @ (scale_inverse @ H)
-        collapsed_moves(rng, gram, O, nu_feature, nu_task, n_tasks, n_features)
-    # li2014 eq (8).
+        collapsed_moves(rng, gram_of_tasks(H, scale_inverse), O, nu_feature, nu_task, n_tasks, n_features)
     if learn_task:
-        prior = np.eye(n_tasks) if scale.shape[0] == 0 else scale
-        P[:] = wishart(rng, nu_task + n_features, prior + H @ O @ H.T)
+        draw_task_precision(rng, H, P, O, nu_task, scale)
     if both and n_features > n_tasks:
         collapsed_task_moves(rng, H, P, nu_task, nu_feature, scale_chol)
     if learn_feature:
@@ -139,6 +149,14 @@ def sweep_covariances(
         _draw_rows(rng, S, r, H, P, O)
         feature_moves(rng, S, r, ones, H, O, nu_feature)
         draw_feature_precision(rng, H, P, O, nu_feature)
+
+
+@njit(cache=True, nogil=True)
+def draw_task_precision(rng, H, P, O, nu_task, scale):
+    """Draw the precision P of the tasks given H and the precision O of the features (li2014 eq 8)."""
+    n_tasks, n_features = H.shape
+    prior = np.eye(n_tasks) if scale.shape[0] == 0 else scale
+    P[:] = wishart(rng, nu_task + n_features, prior + H @ O @ H.T)
 
 
 @njit(cache=True, nogil=True)

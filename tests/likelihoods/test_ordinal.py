@@ -128,12 +128,12 @@ def test_categories_of_numbers_stay_numbers(ratings):
 def test_columns_without_an_order_are_refused(ratings):
     frame = named(ratings)
     with pytest.raises(
-        ValueError, match=r"y has the categories awful, .* without an order. Make it a column of"
+        ValueError, match=r"y has the categories awful, .* without an order. If they are grades"
     ):
         data_of(frame.assign(rating=frame["rating"].cat.as_unordered()))
-    with pytest.raises(ValueError, match=r"y holds text, such as '(awful|bad|fair|good|great)', whose order"):
+    with pytest.raises(ValueError, match=r"not numbers, such as '(awful|bad|fair|good|great)', and no order"):
         data_of(frame.assign(rating=frame["rating"].astype(str)))
-    with pytest.raises(ValueError, match="y holds text, such as 'bad'"):
+    with pytest.raises(ValueError, match="y holds values that are not numbers, such as 'bad'"):
         zoo.MultiTaskData.from_arrays(np.ones((2, 1)), ["bad", "good"])
     gap = frame["rating"].copy()
     gap.iloc[7] = np.nan

@@ -90,7 +90,7 @@ def graded(y: Any) -> tuple[Any, tuple[str, ...]]:
         Categories have no order, or one that is not that of their numbers; responses are text; one is missing.
     """
     advice = (
-        "Make it a column of ordered categories: pandas.Categorical(y, categories=[lowest, ..., highest], "
+        "make them a column of ordered categories: pandas.Categorical(y, categories=[lowest, ..., highest], "
         "ordered=True)"
     )
     dtype = getattr(y, "dtype", None)
@@ -102,7 +102,8 @@ def graded(y: Any) -> tuple[Any, tuple[str, ...]]:
             first = next((v for v in y if isinstance(v, str)), None)
         if first is not None:
             raise ValueError(
-                f"y holds text, such as {str(first)!r}, whose order is not known. {advice}, or code it as numbers."
+                f"y holds values that are not numbers, such as {str(first)!r}, and no order of them is known. If they "
+                f"are grades, {advice}; else code them as numbers."
             )
         return y, ()
     names_of, codes = [str(c) for c in dtype.categories], np.asarray(pd.Categorical(y).codes)
@@ -114,7 +115,10 @@ def graded(y: Any) -> tuple[Any, tuple[str, ...]]:
             )
         return np.asarray(y), ()
     if not dtype.ordered:
-        raise ValueError(f"y has the categories {', '.join(names_of)} without an order. {advice}.")
+        raise ValueError(
+            f"y has the categories {', '.join(names_of)} without an order. If they "
+            f"are grades, {advice}; else code them as numbers."
+        )
     if (codes < 0).any():
         raise ValueError(f"y is missing in row {int(np.argmax(codes < 0))}. Drop the row.")
     return codes + 1.0, names(names_of, "the categories of y")

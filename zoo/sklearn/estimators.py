@@ -143,7 +143,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         ValueError
             A task is missing, or new to a model that cannot predict new tasks.
         """
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X, task), axis=1)])
+        probability = self.predict_proba(X, task)
+        return np.asarray(self.classes_[np.argmax(probability, axis=1)])
 
     def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
         """Posterior predictive probability of each class.

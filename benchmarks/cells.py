@@ -43,6 +43,8 @@ def rows(
         y: Any = np.where(f + shift + rng.logistic(size=N) > 0, 1.0, -1.0)
     elif responses == "counts":
         y = rng.poisson(np.exp(0.5 * f) * rng.gamma(2.0, 0.5, N)).astype(float)
+    elif responses == "grades":
+        y = 1.0 + np.sum(f + rng.standard_normal(N) > np.array([[0.0], [0.5], [1.0], [2.0]]), axis=0)
     else:
         y = f + 0.4 * rng.standard_t(4.0, N)
     return zoo.MultiTaskData.from_arrays(X, y, task)
@@ -77,6 +79,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "MaxMargin, logistic": ("MaxMargin", {}, "logistic", None),
     "MaxMargin, student_t": ("MaxMargin", {}, "student_t", None),
     "MaxMargin, negative_binomial": ("MaxMargin", {}, "negative_binomial", None),
+    "MaxMargin, ordinal": ("MaxMargin", {}, "ordinal", None),
+    "NIWLinear, ordinal": ("NIWLinear", {"scale": 1.0 / D}, "ordinal", None),
     "NIWLinear, logistic": ("NIWLinear", {"scale": 1.0 / D}, "logistic", None),
     "NIWLinear, student_t": ("NIWLinear", {"scale": 1.0 / D}, "student_t", None),
     "NIWLinear, negative_binomial": ("NIWLinear", {"scale": 1.0 / D}, "negative_binomial", None),
@@ -89,6 +93,7 @@ CASES: dict[str, tuple[Any, ...]] = {
         "MaxMargin", {}, "logistic", 0.06, (29, 9, 3700)
     ),
     "MultiTaskKernelMachine, logistic": ("MultiTaskKernelMachine", {}, "logistic", None),
+    "MultiTaskKernelMachine, ordinal": ("MultiTaskKernelMachine", {}, "ordinal", None),
     "MultiTaskKernelMachine, student_t": ("MultiTaskKernelMachine", {}, "student_t", None),
     "MultiTaskKernelMachine, negative_binomial": ("MultiTaskKernelMachine", {}, "negative_binomial", None),
 }  # fmt: skip

@@ -17,6 +17,7 @@ _AUGMENTED = (
     "epsilon_insensitive",
     "logistic",
     "probit",
+    "ordinal",
     "negative_binomial",
 )
 _GIBBS = {word: ["gibbs", "nuts"] if word in _AUGMENTED else ["nuts"] for word in LIKELIHOODS}
@@ -59,6 +60,7 @@ Y = {
     "labels": np.where(F + 1.5 * rng.logistic(size=T * N) > 0.5, 1.0, -1.0),
     "counts": rng.poisson(np.exp(0.5 * F)).astype(float),
 }
+Y["grades"] = 1.0 + np.sum(F + rng.standard_normal(T * N) > np.array([[0.0], [0.4], [0.9], [1.5]]), axis=0)
 
 
 def data_for(likelihood, weight=None):
@@ -191,7 +193,7 @@ def test_pymc_reads_the_prior_of_a_parameter_that_is_made_of_another_one(model):
 def quantities(posterior):
     """Scalars (chain, draw) of a fit: logarithms of the scales, and coefficients with their squares."""
     found = {}
-    for name in ("noise", "degrees", "dispersion", "C", "amplitude", "lam"):
+    for name in ("noise", "degrees", "dispersion", "C", "amplitude", "lam", "width_2", "width_3", "width_4"):
         if name in posterior:
             found[f"log {name}"] = np.log(posterior[name].to_numpy())
     for name in ("feature_cov", "task_cov"):
@@ -208,6 +210,7 @@ def quantities(posterior):
 _AGREE = {
     "logistic": "logistic",
     "probit": "probit",
+    "ordinal": zoo.Ordinal(grades=5, width=LogNormal(-0.5, 0.7)),
     "student_t": zoo.StudentT(noise=InverseGammaOfSquare(2.0, 0.5), degrees=Gamma(4.0, 0.5)),
     "laplace_noise": zoo.LaplaceNoise(noise=LogNormal(-0.5, 0.7)),
     "negative_binomial": zoo.NegativeBinomial(dispersion=LogNormal(0.7, 0.7)),

@@ -19,6 +19,7 @@ _CASES = {
     "MaxMarginGivenFeatureCov": zoo.MaxMargin(
         feature_cov=[[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]
     ),
+    "NIWLinearOrdinal": zoo.NIWLinear(likelihood=zoo.Ordinal(grades=3)),
     "NIWLinearStudentT": zoo.NIWLinear(likelihood=zoo.StudentT(per_task=("noise",)), covariance_prior="lkj"),
     "NIWLinearShared": zoo.NIWLinear(shared=("x1",)),
     "MaxMarginShared": zoo.MaxMargin(shared=("x1",), shared_scale="learned"),

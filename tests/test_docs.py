@@ -25,6 +25,7 @@ PAGES = (
     "distributions.md",
     "kernel-machines.md",
     "varying-coefficients.md",
+    "grades.md",
     "ops.md",
     "augmented-step.md",
     "mixed-models.md",

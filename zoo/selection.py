@@ -29,7 +29,7 @@ from zoo.support.warning_types import collected, warn_of_convergence
 __all__ = ["Selection", "select"]
 
 
-_LOWER_IS_BETTER = ("RMSE", "MAE", "log loss")
+_LOWER_IS_BETTER = ("RMSE", "MAE", "log loss", "RPS")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +118,10 @@ def select(
     cv : int or list of (train, held_out) pairs
         Number of folds of :meth:`zoo.MultiTaskData.folds`, which is given ``random_seed``; or the folds.
     score : str or callable, optional
-        A column of :func:`zoo.diagnostics.compare`; default ``"explained variance %"`` for real responses and
-        ``"micro F1 %"`` for labels. RMSE, MAE and log loss are better when lower. Or a function ``score(test,
-        predicted)`` of the held-out data and what ``fit.predict(test)`` gave, higher being better. Predictions
-        are on the user's scale: compare them with ``test.original_y()``.
+        A column of :func:`zoo.diagnostics.compare`; default ``"explained variance %"`` for real responses,
+        ``"micro F1 %"`` for labels and ``"log loss"`` for grades. RMSE, MAE, log loss and RPS are better when lower. Or
+        a function ``score(test, predicted)`` of the held-out data and what ``fit.predict(test)`` gave, higher being
+        better. Predictions are on the user's scale: compare them with ``test.original_y()``.
     method, draws, tune, chains
         As in :meth:`zoo.ModelFactory.fit`, for every fit.
     random_seed : int, optional

@@ -11,9 +11,11 @@ import xarray as xr
 
 from zoo.core.factory import ModelFactory
 from zoo.data.multitask import MultiTaskData
+from zoo.diagnostics.grade_scores import kind_of_scores
 from zoo.support.checks import one_of, whole_number
 
 __all__ = [
+    "GRADE_SCORES",
     "LABEL_SCORES",
     "REAL_SCORES",
     "Score",
@@ -27,6 +29,7 @@ Score = str | Callable[[MultiTaskData, xr.Dataset], float]
 # Columns of `compare` that order models, the default first. The coverage of an interval does not: it is best
 # near its probability.
 REAL_SCORES = ("explained variance %", "per task %", "RMSE", "MAE")
+GRADE_SCORES = ("log loss", "RPS", "accuracy %", "MAE")
 LABEL_SCORES = ("micro F1 %", "macro F1 %", "accuracy %", "log loss")
 
 
@@ -61,14 +64,14 @@ def grid_points(factory: ModelFactory, grid: Any) -> list[dict[str, Any]]:
 
 def readable_score(points: list[ModelFactory], score: Score | None) -> Score:
     """The score, or the default for the responses of these models; raises where it does not fit them."""
-    kinds = {point.likelihood.labels for point in points}
+    kinds = {kind_of_scores(point.likelihood) for point in points}
     if len(kinds) > 1:
         raise ValueError(
-            "grid mixes models of labels and of real responses. Select among one kind at a time."
+            f"grid mixes models of {' and of '.join(sorted(kinds))}. Select among one kind at a time."
         )
     if callable(score):
         return score
-    columns = LABEL_SCORES if kinds.pop() else REAL_SCORES
+    columns = {"labels": LABEL_SCORES, "grades": GRADE_SCORES, "real responses": REAL_SCORES}[kinds.pop()]
     if score is None:
         return columns[0]
     one_of(score, columns, "score")

@@ -17,6 +17,9 @@ CASES = [
     zoo.EpsilonInsensitive(C=2.0, epsilon=0.2),
     zoo.NormalisedHinge(C=1.5, margin=0.5),
     zoo.NegativeBinomial(dispersion=Gamma(2.0, 1.0)),
+    zoo.Ordinal(grades=2),
+    zoo.Ordinal(grades=4, width=(0.5, 1.5)),
+    zoo.Ordinal(grades=(0, 1, 2), width=Gamma(2.0, 1.0)),
     zoo.ZeroInflatedPoisson(extra_zeros=Beta(2.0, 3.0)),
     zoo.ZeroInflatedNegativeBinomial(extra_zeros=0.25, dispersion=1.5),
 ]

@@ -82,6 +82,7 @@ _TREES = (
 _DISTRIBUTIONS = ("tests/distributions/test_inverse_wishart.py",)
 
 _PROBIT = ("tests/inference/test_probit.py",)
+_ORDINAL = ("tests/inference/test_ordinal.py",)
 _RESPONSES = ("tests/inference/test_augmented_responses.py",)
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -101,6 +102,38 @@ MUTANTS: tuple[Mutant, ...] = (
         "v[n] = y[n] * normal_excess",
         "v[n] = normal_excess",
         _PROBIT,
+    ),
+    Mutant(
+        "interval_mirror",
+        "a normal variable in an interval left of zero is taken for its mirror image",
+        "zoo/inference/gibbs/normal_interval.py",
+        "return width - _within(",
+        "return _within(",
+        (*_ORDINAL, *_cell("population", "ordinal")),
+    ),
+    Mutant(
+        "cut_point_prior",
+        "a cut point moves without the prior of the grade above it",
+        "zoo/inference/gibbs/augmented_ordinal.py",
+        "total += _log_density_of_width(above - new, law_above)",
+        "total += 0.0",
+        (*_ORDINAL, *_cell("population", "ordinal")),
+    ),
+    Mutant(
+        "cut_point_jacobian",
+        "the width of a grade has the density of its logarithm",
+        "zoo/inference/gibbs/augmented_ordinal.py",
+        "return log_law(law, u) - u",
+        "return log_law(law, u)",
+        (*_ORDINAL, *_cell("population", "ordinal")),
+    ),
+    Mutant(
+        "cut_point_rows",
+        "a cut point is drawn from the rows of the grade below it alone",
+        "zoo/inference/gibbs/augmented_ordinal.py",
+        "for i in range(start, stop):",
+        "for i in range(start, middle):",
+        (*_ORDINAL, *_cell("population", "ordinal")),
     ),
     Mutant(
         "laplace_shape",

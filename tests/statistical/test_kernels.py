@@ -202,8 +202,11 @@ AUGMENTED = {
     "tube": zoo.EpsilonInsensitive(C="learned", epsilon=0.3),
     "logistic": zoo.Logistic(),
     "probit": zoo.Probit(),
+    "ordinal": zoo.Ordinal(grades=4, width=LogNormal(-0.3, 0.6)),
+    "ordinal by task": zoo.Ordinal(grades=3, width=LogNormal(-0.3, 0.6), per_task="width"),
     "negative binomial": zoo.NegativeBinomial(dispersion=LogNormal(0.7, 0.4)),
 }
+CLASSES = ("labels", "grades")
 DENSITIES = {
     "population": (zoo.NIWLinear, {}, {}, {"group_moves": False}),
     "population, group moves, noise by task": (zoo.NIWLinear, NOISE_BY_TASK, {}, {"group_moves": True}),
@@ -235,7 +238,9 @@ DENSITIES = {
     # Priors of papers with likelihoods of others. Narrow ones keep real y and counts moderate; with labels functions
     # are large, or a wrong law of the auxiliary variables would not show.
     **{
-        f"{name}, {word}": (kind, {**(wide if likelihood.labels else narrow), "likelihood": likelihood}, {}, {})
+        f"{name}, {word}": (
+            kind, {**(wide if likelihood.responses in CLASSES else narrow), "likelihood": likelihood}, {}, {}
+        )
         for word, likelihood in AUGMENTED.items()
         for name, kind, narrow, wide in (
             ("matrix normal", zoo.MaxMargin, {"feature_nu": 5.0, "task_nu": 5.0}, {}),
@@ -308,6 +313,12 @@ DENSITIES = {
         {},
     ),
     "latent features, logistic": (zoo.NonparametricMaxMargin, {"likelihood": "logistic", "K_max": 2000}, {}, {}),
+    "latent features, ordinal": (
+        zoo.NonparametricMaxMargin,
+        {"likelihood": AUGMENTED["ordinal"], "K_max": 2000},
+        {},
+        {},
+    ),
     "functions, logistic": (zoo.NIWGaussianProcess, {"likelihood": "logistic", "base_kernel": "matern32"}, {}, {}),
 }  # fmt: skip
 
@@ -325,7 +336,8 @@ def test_against_joint_draws(case):
     data = rows(**shape, labels=False)
     responses = kind(**fields).likelihood.responses
     if responses != "real":
-        y = np.where(np.arange(data.n_rows) % 2, 1.0, -1.0 if responses == "labels" else 0.0)
+        lower = {"labels": -1.0, "counts": 0.0, "grades": 2.0}[responses]
+        y = np.where(np.arange(data.n_rows) % 2, 1.0, lower)
         data = replace(data, y=y)
     if empty:
         data = replace(data, task_names=(*data.task_names, "empty"))

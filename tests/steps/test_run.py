@@ -33,6 +33,7 @@ def test_outlook_tells_a_badly_conditioned_block_from_a_good_one():
     easy = zoo.augmented_step(models.one_line(False))
     assert easy.outlook().condition < 10.0
     assert "NUTS is expected to draw more" in easy.outlook().words()
+    assert "know 100 % of" in easy.outlook().words()
     assert step.rng.bit_generator.state == before
     moving = zoo.augmented_step(models.eight_schools_not_centred()).outlook()
     assert moving.moves

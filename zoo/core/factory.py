@@ -23,6 +23,7 @@ from zoo.inference.run.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood
 from zoo.support.checks import covariance, one_of
 from zoo.support.seeds import integer_seed
+from zoo.support.warning_types import warn_user
 
 __all__ = ["ModelFactory"]
 
@@ -93,6 +94,11 @@ class ModelFactory(ModelHooks):
                 "Make the data from X.toarray(), or use a model of kernels (NIWGaussianProcess)."
             )
         data.require_workable_scale()
+        if data.grades and self.likelihood.responses != "grades":
+            warn_user(
+                f"y holds the grades {' < '.join(data.grades)}, which {type(self.likelihood).__name__} takes for the "
+                f"numbers 1 to {len(data.grades)}. Use likelihood=zoo.Ordinal(grades={len(data.grades)})."
+            )
         return self.likelihood.encode(data)
 
     def validate_quietly(self, data: MultiTaskData) -> np.ndarray:
@@ -150,7 +156,8 @@ class ModelFactory(ModelHooks):
         form.
         """
         y, truth = joint_draws(self, data, 1, integer_seed(random_seed))
-        return replace(data, y=y[0]), truth.isel(draw=0)
+        grades = data.grades if self.likelihood.responses == "grades" else ()
+        return replace(data, y=self.likelihood.decode(y[0]), grades=grades), truth.isel(draw=0)
 
     # ---------------------------------------------------------------- fitting
 

@@ -16,13 +16,14 @@ import xarray as xr
 from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import shortfall
 from zoo.core.convergence import Diagnosis, diagnose, diagnostics_table
+from zoo.core.grade_predictions import grade_summaries
 from zoo.core.groups import add_log_likelihood, extend
 from zoo.core.methods import MissingCapabilityError
 from zoo.core.prediction_rows import read_prediction
 from zoo.core.prediction_tables import prediction_table, require_output
 from zoo.core.predictive_law import summaries
 from zoo.core.pymc_models import model_of_fit, to_pymc
-from zoo.core.responses import drawn_responses, user_labels
+from zoo.core.responses import as_in_the_data, drawn_responses, grades_of
 from zoo.core.storage import save
 from zoo.core.verdict import short_verdict
 from zoo.data.multitask import MultiTaskData
@@ -236,6 +237,8 @@ class Fit:
             Dim ``obs``. Real responses: ``mean``, ``sd``, ``lower``, ``upper`` of y, noise included.
             Labels: the same of the decision value f, ``probability`` of the positive class, and ``label``, the
             class by the sign of the posterior mean of f, coded as in the data.
+            Grades: the same of y, the numbers that stand for the grades; ``probability`` of each (dims ``obs, grade``;
+            in a table one column each); ``label``, the most probable one, by its name where the data have names.
 
         Raises
         ------
@@ -251,9 +254,10 @@ class Fit:
         require_output(output)
         with breakdown_explained("the prediction", self.data):
             rows, posterior, rng = self.rows_to_predict(X, task, t, new_task, random_seed)
-            result = summaries(self, rows, posterior, rng, new_task, ci_prob)
+            law = grade_summaries if self.factory.likelihood.responses == "grades" else summaries
+            result = law(self, rows, posterior, rng, new_task, ci_prob)
             require_finite(result)
-        return prediction_table(result, rows, X, ci_prob, output)
+        return prediction_table(result, rows, X, ci_prob, output, grades_of(self))
 
     def predict_draws(
         self,
@@ -268,8 +272,7 @@ class Fit:
             rows, posterior, rng = self.rows_to_predict(X, task, t, new_task, random_seed)
             f, y = drawn_responses(self, rows, posterior, rng)
             require_finite({"f": f, "y": y})
-        if self.factory.likelihood.labels:
-            y = user_labels(self, y)
+        y = as_in_the_data(self, y)
         chains, draws = next(iter(posterior.values())).shape[:2]
         shape = (chains, draws, rows.n_rows)
         return xr.Dataset(

@@ -77,6 +77,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     if auto is not None:
         more = partial(_require_memory, model, prepared, y, method, run)
         run = run._replace(until=auto.begin(model.variable_dims(prepared, y), more))
+    _warn_of_a_missing_constant(model, data, prepared, y)
     look = data_look(model, prepared, y) if method.has_chains else ""
     if asked.progress and look:
         print(look)
@@ -115,6 +116,25 @@ def _say_what_data_are(model: Model, data: MultiTaskData, progress: bool) -> Non
         negative, positive = label_values(data.y)
         if negative == 0.0:
             print(f"labels {negative:g}/{positive:g} read as -1/+1")
+
+
+def _warn_of_a_missing_constant(
+    model: Model, data: MultiTaskData, prepared: MultiTaskData, y: np.ndarray
+) -> None:
+    """Warn where grades, whose first cut point is 0, meet functions that are 0 where all features are."""
+    if model.likelihood.responses != "grades" or data.is_sparse or not data.n_features:
+        return
+    if "feature" not in model.variable_dims(prepared, y).get("coefficients", ()):
+        return  # functions need no constant
+    # A model with shared coefficients has them apart, and one that adds a constant has a feature more.
+    own = len(model.coords(prepared)["feature"]) + len(prepared.shared_names) > data.n_features
+    features = [part for part in (prepared.inputs, prepared.shared) if part is not None]
+    if own or any(np.any((np.ptp(part, axis=0) == 0.0) & (part[0] != 0.0)) for part in features):
+        return
+    warn_user(
+        "no feature is constant, and the first cut point of the grades is 0, so that the lowest grade has probability "
+        "1/2 where all features are 0. Add a feature of ones: data.add_intercept()."
+    )
 
 
 def data_look(model: Model, data: MultiTaskData, y: np.ndarray) -> str:

@@ -48,6 +48,11 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
         raise ValueError(
             f"{argument} lacks the feature {absent[0]!r} of the fit. Give the same features, in the same order."
         )
+    if data.grades != fit.data.grades:
+        raise ValueError(
+            f"{argument} has the grades {', '.join(data.grades) or '(none)'}, and the fit has "
+            f"{', '.join(fit.data.grades) or '(none)'}. Give the response as a column of the same ordered categories."
+        )
     labels, features, t = read_rows(data, None, None, fit.data, new_task)
     y, transform = data.original_y(), fit.data.transform
     if transform is not None:
@@ -64,6 +69,7 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
         t_names=fit.data.t_names,
         transform=transform,
         weight=data.weight,
+        grades=fit.data.grades,
     )
 
 

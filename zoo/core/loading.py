@@ -79,7 +79,7 @@ def load(
         **spec["fields"],
         "likelihood": _likelihood(spec["fields"].get("likelihood"), likelihood, source),
     }
-    transform, conditioned, task_column, own_class, shared, intercept, formula, mean = (
+    transform, conditioned, task_column, own_class, shared, intercept, formula, mean, grades = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *OPTIONAL)
     )
@@ -96,6 +96,7 @@ def load(
             task_column=_task_column(task_column),
             shared_names=_known_names(shared or (), data.feature_names, "zoo_shared"),
             design=_design(formula, tree["constant_data"]),
+            grades=() if grades is None else names(grades, "zoo_grades"),
             learned_mean=None if mean is None else LearnedMean.of_description(mean, data.feature_names),
             intercept=None
             if intercept is None

@@ -41,7 +41,12 @@ def require_output(output: Any) -> None:
 
 
 def prediction_table(
-    result: dict[str, np.ndarray], rows: MultiTaskData, X: Any, ci_prob: float, output: str
+    result: dict[str, np.ndarray],
+    rows: MultiTaskData,
+    X: Any,
+    ci_prob: float,
+    output: str,
+    grades: tuple[Any, ...] = (),
 ) -> Any:
     """Summaries (n,) by name, with the task of each row, as a table.
 
@@ -55,16 +60,28 @@ def prediction_table(
         a table of pandas.
     ci_prob : float
     output : {"xarray", "pandas", "polars", "arrow"}
+    grades : tuple of K str or float
+        Where the response is a grade: ``probability`` is then (n, K), and ``label`` is shown by its name.
     """
+    if grades and isinstance(grades[0], str):
+        result = {**result, "label": np.array(grades, dtype=object)[result["label"].astype(np.int64) - 1]}
     of_row = np.asarray(rows.task_names, dtype=object)[rows.task]
     if output == "xarray":
         dataset = xr.Dataset(
-            {name: ("obs", values) for name, values in result.items()},
+            {name: (("obs", "grade")[: values.ndim], values) for name, values in result.items()},
             coords={"obs": np.arange(rows.n_rows), "task": ("obs", of_row)},
         )
+        if grades:
+            dataset = dataset.assign_coords(grade=list(grades))
         dataset.attrs["ci_prob"] = ci_prob
         return dataset
-    columns = {"task": of_row, **result}
+    columns = {"task": of_row}
+    for name, values in result.items():
+        parts = zip(grades, values.T, strict=True) if values.ndim == 2 else [("", values)]
+        columns |= {
+            f"{name}_{grade:g}" if isinstance(grade, float) else f"{name}_{grade}" if grade else name: part
+            for grade, part in parts
+        }
     if output == "pandas":
         labels = None if isinstance(X, MultiTaskData) else read_table(X, "X").rows
         table = pd.DataFrame(columns, index=pd.RangeIndex(rows.n_rows) if labels is None else labels)

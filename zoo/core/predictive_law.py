@@ -45,6 +45,7 @@ __all__ = [
     "function_law",
     "has_normal_noise",
     "leave_one_out",
+    "parameters_beside",
     "response_law",
     "summaries",
 ]
@@ -278,7 +279,7 @@ def _own_draws(fit: Fitted) -> dict[str, np.ndarray]:
     return {str(name): values.to_numpy() for name, values in fit.posterior.items()}
 
 
-def _parameters_of(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> dict[str, np.ndarray]:
+def parameters_beside(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> dict[str, np.ndarray]:
     """Parameters of the likelihood beside each part of a law of f: of one part, those of the first draw."""
     own = _own_draws(fit)
     parameters = parameters_by_row(fit, rows, own, _size(own))
@@ -309,7 +310,7 @@ def summaries(
         result["probability"] = class_probability(fit, rows, posterior, f, y).mean(axis=0)
     else:
         result = law.summary(ci_prob)
-        parameters = _parameters_of(fit, rows, law)
+        parameters = parameters_beside(fit, rows, law)
         result["probability"] = expectation(
             lambda f: likelihood.probability(f, **parameters), law.mean, law.sd
         ).mean(axis=0)
@@ -348,6 +349,6 @@ def _mean_at(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> np.ndarray
     if type(likelihood).mean is Likelihood.mean:
         mean = law.mean[0]
     else:
-        parameters = _parameters_of(fit, rows, law)
+        parameters = parameters_beside(fit, rows, law)
         mean = expectation(lambda f: likelihood.mean(f, **parameters), law.mean, law.sd)[0]
     return mean if transform is None else np.asarray(transform.restore_y(mean))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from zoo.core.predictive import predictive_draws, responses_given
@@ -11,9 +13,11 @@ from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.coding import label_values
 
 __all__ = [
+    "as_in_the_data",
     "class_probability",
     "drawn_at_moments",
     "drawn_responses",
+    "grades_of",
     "likelihood_overridden",
     "mean_response",
     "parameters_by_row",
@@ -92,6 +96,20 @@ def parameters_by_row(
 def likelihood_overridden(fit: Fitted) -> bool:
     """Whether a user's own ``observe`` need not have mean f, or the class probability of the likelihood."""
     return not getattr(type(fit.factory).observe, "matches_likelihood", False)
+
+
+def as_in_the_data(fit: Fitted, y: np.ndarray) -> np.ndarray:
+    """Draws of y as the data have them: labels and grades are coded otherwise in the model."""
+    likelihood = fit.factory.likelihood
+    return user_labels(fit, y) if likelihood.labels else np.asarray(likelihood.decode(y))
+
+
+def grades_of(fit: Fitted) -> tuple[Any, ...]:
+    """The grades: their names in the data, or else the numbers that stand for them. Empty where y is no grade."""
+    likelihood = fit.factory.likelihood
+    if likelihood.responses != "grades":
+        return ()
+    return fit.data.grades or tuple(likelihood.grade_values.tolist())
 
 
 def user_labels(fit: Fitted, sign: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ OPTIONAL = (
     "zoo_intercept",
     "zoo_formula",
     "zoo_mean",
+    "zoo_grades",
 )
 GROUPS = ("posterior", "observed_data", "constant_data")
 
@@ -143,6 +144,7 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
         ),
         **({} if fit.data.design is None else {"zoo_formula": json.dumps(fit.data.design.description())}),
         **({} if fit.data.intercept is None else {"zoo_intercept": json.dumps(fit.data.intercept)}),
+        **({"zoo_grades": json.dumps(fit.data.grades)} if fit.data.grades else {}),
         **({"zoo_shared": json.dumps(fit.data.shared_names)} if fit.data.shared_names else {}),
         **_own_class(type(fit.factory)),
     )

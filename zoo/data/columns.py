@@ -13,6 +13,7 @@ from zoo.support.checks import finite_matrix, finite_vector, names, text_labels
 from zoo.support.frames import Labelled, in_order_of_names
 
 __all__ = [
+    "graded",
     "listed",
     "require_one_column",
     "require_same_rows",
@@ -76,6 +77,51 @@ def task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
         column = pd.Series(labels if column.dtype.kind == "O" else column.astype(str), name=column.name)
     codes, categories = pd.factorize(column, sort=True)
     return [str(c) for c in categories], codes
+
+
+def graded(y: Any) -> tuple[Any, tuple[str, ...]]:
+    """Responses as numbers, and the names of their grades where they are ordered categories: 1, 2, ... in their order.
+
+    Numbers stay what they are, categories of numbers too.
+
+    Raises
+    ------
+    ValueError
+        Categories have no order, or one that is not that of their numbers; responses are text; one is missing.
+    """
+    advice = (
+        "make them a column of ordered categories: pandas.Categorical(y, categories=[lowest, ..., highest], "
+        "ordered=True)"
+    )
+    dtype = getattr(y, "dtype", None)
+    if not isinstance(dtype, pd.CategoricalDtype):
+        first = (
+            next((v for v in y if isinstance(v, str)), None) if getattr(dtype, "kind", "") in "OUT" else None
+        )
+        if isinstance(y, list | tuple):
+            first = next((v for v in y if isinstance(v, str)), None)
+        if first is not None:
+            raise ValueError(
+                f"y holds values that are not numbers, such as {str(first)!r}, and no order of them is known. If they "
+                f"are grades, {advice}; else code them as numbers."
+            )
+        return y, ()
+    names_of, codes = [str(c) for c in dtype.categories], np.asarray(pd.Categorical(y).codes)
+    if pd.api.types.is_numeric_dtype(dtype.categories.dtype):
+        if dtype.ordered and not dtype.categories.is_monotonic_increasing:
+            raise ValueError(
+                f"y has the ordered categories {', '.join(names_of)}, which are numbers in another order. "
+                "Order them as numbers, or give them names."
+            )
+        return np.asarray(y), ()
+    if not dtype.ordered:
+        raise ValueError(
+            f"y has the categories {', '.join(names_of)} without an order. If they "
+            f"are grades, {advice}; else code them as numbers."
+        )
+    if (codes < 0).any():
+        raise ValueError(f"y is missing in row {int(np.argmax(codes < 0))}. Drop the row.")
+    return codes + 1.0, names(names_of, "the categories of y")
 
 
 def task_variable(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import (
+    graded,
     listed,
     require_one_column,
     require_same_rows,
@@ -60,8 +61,9 @@ class Constructed(TaskRows):
             own (:class:`zoo.VaryingCoefficientGP`). Sparse ones stay sparse, for the models that take them. A table
             is one of pandas, polars, Arrow or another library that narwhals knows, a DataArray or Dataset of xarray,
             a structured array, or a dict of columns.
-        y : (N,) array_like of float, int or bool
-            Responses or labels.
+        y : (N,) array_like of float, int or bool, or column of ordered categories
+            Responses or labels. Categories that have names become grades 1, 2, ... in their order, for
+            :class:`zoo.Ordinal`.
         task : (N,) array_like, optional
             Task of each row: names, or integers 0 .. T-1 when ``task_names`` is given. Left out: one task. The name
             of a named column is remembered as ``task_column``, unless a feature has it.
@@ -100,6 +102,7 @@ class Constructed(TaskRows):
         X, feature_names = in_order_of_names(X, feature_names, "X", "feature_names")
         inputs = finite_inputs(X, "X", feature_names, allow_none=True)
         n_rows = inputs.shape[0]
+        y, grades = graded(y)
         y_ = finite_vector(y, "y", n_rows)
         codes, task_labels = task_codes(task, n_rows, task_names)
         features = names(feature_names, "feature_names", inputs.shape[1], prefix="x")
@@ -115,6 +118,7 @@ class Constructed(TaskRows):
             t=t_,
             weight=None if weight is None else weights(weight, n_rows),
             t_names=t_labels,
+            grades=grades,
             # A column of features would be read as tasks.
             task_column=None if column in (*features, *(t_labels or ())) else column or None,
         )

@@ -194,9 +194,12 @@ class FormulaDesign:
             result |= dict(zip(_names_of(part), values.T, strict=True))
         return pd.DataFrame(result, index=table.index)
 
-    def response(self, table: pd.DataFrame) -> np.ndarray:
-        """The response of the rows of a table, (N,)."""
+    def response(self, table: pd.DataFrame) -> Any:
+        """The response of the rows of a table, (N,); a column of ordered categories as it is."""
         left = self.formula.split("~", 1)[0].strip()
+        kind = table[left].dtype if left in table.columns else None
+        if isinstance(kind, pd.CategoricalDtype) and kind.ordered:
+            return table[left].array
         environment = _formulae().environment.Environment([_NAMESPACE])
         found = _formulae().design_matrices(f"{left} ~ 1", table, na_action="error", env=environment).response
         values = np.asarray(found.design_matrix, dtype=np.float64)

@@ -77,6 +77,8 @@ class MultiTaskData(Constructed):
         How :meth:`from_formula` made the features, so that tables of rows to predict are read alike.
     learned_mean : LearnedMean, optional
         How :meth:`add_mean` made a feature, for the same.
+    grades : tuple of str
+        Names of the grades where y was a column of ordered categories: y then holds 1, 2, ... in their order.
     """
 
     @classmethod
@@ -315,8 +317,8 @@ class MultiTaskData(Constructed):
     def standardize(self, y: bool | None = None) -> MultiTaskData:
         """Data with features (and a real response) at mean 0 and standard deviation 1.
 
-        Constant columns, an intercept among them, are left as they are. ``y=None`` scales the response
-        unless it holds labels (two values). Predictions of a fit come back on the user's scale. Weights do not
+        Constant columns, an intercept among them, are left as they are. ``y=None`` scales the response unless it holds
+        labels (two values) or ordered categories. Predictions of a fit come back on the user's scale. Weights do not
         count in the means and standard deviations. Sparse features are refused.
         """
         if self.transform is not None:
@@ -326,7 +328,7 @@ class MultiTaskData(Constructed):
         constant = scale == 0.0
         mean, scale = np.where(constant, 0.0, mean), np.where(constant, 1.0, scale)
         y_mean, y_scale = 0.0, 1.0
-        scale_y = len(np.unique(self.y)) > 2 if y is None else y
+        scale_y = len(np.unique(self.y)) > 2 and not self.grades if y is None else y
         if scale_y:
             of_y = _location_and_scale(self.y[:, None], ("y",), "y")
             y_mean, y_scale = float(of_y[0][0]), float(of_y[1][0])

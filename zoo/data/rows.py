@@ -82,6 +82,7 @@ class TaskRows:
     shared: np.ndarray | None = None
     design: FormulaDesign | None = None
     learned_mean: LearnedMean | None = None
+    grades: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")

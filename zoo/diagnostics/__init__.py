@@ -1,6 +1,7 @@
 """Numbers about fits: scores, leave-one-out estimates, scalars along the chains, variograms; tests of samplers."""
 
 from zoo.diagnostics.calibration import Calibration, sbc
+from zoo.diagnostics.grade_scores import cutpoints
 from zoo.diagnostics.learning_curve import learning_curve
 from zoo.diagnostics.leave_one_out import loo
 from zoo.diagnostics.quantities import scalar_quantities
@@ -25,6 +26,7 @@ __all__ = [
     "SequentialResult",
     "band_p_values",
     "compare",
+    "cutpoints",
     "explained_variance",
     "f1_scores",
     "kernel_test",

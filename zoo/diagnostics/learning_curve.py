@@ -118,9 +118,9 @@ def learning_curve(
 
 def _yardsticks(model: ModelFactory) -> list[ModelFactory]:
     responses = model.likelihood.responses
-    if responses == "counts":
+    if responses in ("counts", "grades"):
         raise ValueError(
-            "yardsticks is not given, and the model is one of counts. Pass for instance "
+            f"yardsticks is not given, and the model is one of {responses}. Pass for instance "
             f"yardsticks=[zoo.PooledTasks(likelihood={model.likelihood.word!r})]."
         )
     word = "logistic" if model.likelihood.labels else "gaussian"

@@ -148,8 +148,9 @@ class Replication:
             with warnings.catch_warnings():
                 # Of the scale of y, of a class that is not there: y comes from a wide prior.
                 warnings.simplefilter("ignore")
+                rows = replace(self.data, y=self.factory.likelihood.decode(y))
                 fit = self.factory.fit(
-                    replace(self.data, y=y), self.method, draws=self.draws * self.thin, tune=self.tune,
+                    rows, self.method, draws=self.draws * self.thin, tune=self.tune,
                     chains=self.chains, random_seed=integer, progress=False, **self.options,
                 )  # fmt: skip
             found = fit.posterior

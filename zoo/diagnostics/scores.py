@@ -11,6 +11,7 @@ import xarray as xr
 from zoo.core.predictive_law import has_normal_noise, response_law
 from zoo.data.columns import require_same_rows, weights
 from zoo.data.multitask import MultiTaskData
+from zoo.diagnostics.grade_scores import grade_scores, kind_of_scores, require_same_grades
 from zoo.support.frames import read_column
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
     """
     if fit.factory.likelihood.labels:
         raise ValueError("fit is of a model of labels. Use log_loss.")
+    if fit.factory.likelihood.responses == "grades":
+        raise ValueError("fit is of a model of grades, which have probabilities and no density. Use compare.")
     if not has_normal_noise(fit):
         raise ValueError(
             f"fit is of {type(fit.factory).__name__} with {type(fit.factory.likelihood).__name__} responses, whose "
@@ -189,7 +192,7 @@ def compare(
     Parameters
     ----------
     fits : dict of str to Fit
-        All for real responses, or all for labels.
+        All for real responses, all for labels, or all for grades.
     test : MultiTaskData
         Rows of known tasks, on the user's scale or standardized. Where they have weights, all scores are weighted: a
         row of weight 2 counts as two rows alike.
@@ -203,13 +206,18 @@ def compare(
     pandas.DataFrame
         One row a fit. Real responses: explained variance in percent (pooled, and averaged over tasks), RMSE,
         MAE, coverage of the interval in percent. Labels: accuracy, micro and macro F1 in percent, mean log loss.
+        Grades: see :func:`zoo.diagnostics.grade_scores.grade_scores`.
     """
     if not fits:
         raise ValueError("fits is empty. Give at least one fit by name.")
-    kinds = {fit.factory.likelihood.labels for fit in fits.values()}
+    kinds = {kind_of_scores(fit.factory.likelihood) for fit in fits.values()}
     if len(kinds) > 1:
-        raise ValueError("fits mix models of labels and of real responses. Compare one kind at a time.")
-    score = _label_scores if kinds.pop() else _real_scores
+        raise ValueError(f"fits mix models of {' and of '.join(sorted(kinds))}. Compare one kind at a time.")
+    kind = kinds.pop()
+    if kind == "grades":
+        for name, fit in fits.items():
+            require_same_grades(test, fit, name)
+    score = {"labels": _label_scores, "grades": grade_scores, "real responses": _real_scores}[kind]
     rows = {
         name: score(test, fit.predict(test, ci_prob=ci_prob, random_seed=random_seed))
         for name, fit in fits.items()

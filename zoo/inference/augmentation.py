@@ -51,6 +51,8 @@ class Augmentation(NamedTuple):
     hinges : callable ``(y, parameters) -> (2, N)``, optional
         ``a`` and ``b`` of ``log p(y | f) = -2 C weight max(0, a - b f)``, for moves without
         augmentation where they pay.
+    rows_of : mapping of str to (str, int), optional
+        Learned parameters that are rows of one array of ``parameters``, with its name: (1,) or (T,) each.
     """
 
     draw: Callable[..., None]
@@ -63,21 +65,28 @@ class Augmentation(NamedTuple):
     log_density: Callable[..., None] | None = None
     slopes: Callable[..., None] | None = None
     crawls: Callable[[np.ndarray, np.ndarray], bool] | None = None
+    rows_of: Mapping[str, tuple[str, int]] | None = None
 
     def start(self) -> Parameters:
         """The parameters of a chain, which may be changed in place."""
         return type(self.parameters)(*(np.array(values) for values in self.parameters))
 
+    def values(self, parameters: Parameters, name: str) -> np.ndarray:
+        """The array of a learned parameter, (1,) or (T,), which may be changed in place."""
+        field, row = (self.rows_of or {}).get(name, (name, None))
+        found: np.ndarray = getattr(parameters, field)
+        return found if row is None else found[row]
+
     def record(self, parameters: Parameters) -> dict[str, np.ndarray]:
         """What a draw holds of the parameters: a number, or one per task."""
-        found = {name: getattr(parameters, name) for name in self.learned}
+        found = {name: self.values(parameters, name) for name in self.learned}
         return {name: (v if name in self.per_task else v[0]).copy() for name, v in found.items()}
 
     def put(self, parameters: Parameters, values: Mapping[str, Any]) -> None:
         """Fill the learned parameters from a draw."""
         for name in self.learned:
             if name in values:
-                getattr(parameters, name)[:] = values[name]
+                self.values(parameters, name)[:] = values[name]
 
 
 def snapshot_of(parameters: Parameters) -> dict[str, np.ndarray]:

@@ -148,7 +148,7 @@ class KernelGibbs:
         """Amplitude with the functions; auxiliary variables; hyper-parameters; functions."""
         if self.augmentation is not None:
             for name, i in self.own.items():
-                getattr(state["parameters"], name)[0] = np.exp(state["z"][i])
+                self.augmentation.values(state["parameters"], name)[0] = np.exp(state["z"][i])
             if self.amplitude is not None:
                 self._move_amplitude(rng, state)
         condition, evidence = self._likelihood(rng, state)
@@ -212,7 +212,7 @@ class KernelGibbs:
                 rng, f, self.y, self.weight, self.task, state["parameters"], self.augmentation.laws
             )
             for name, i in self.own.items():
-                state["z"][i] = np.log(getattr(state["parameters"], name)[0])
+                state["z"][i] = np.log(self.augmentation.values(state["parameters"], name)[0])
         self.augmentation.draw(rng, f, self.y, self.weight, self.task, state["parameters"], omega, nu)
         sums = prior.sums(omega, nu)
         return lambda z: prior.condition(prior.numbers(z), sums), lambda law, z: float(law.log_evidence)

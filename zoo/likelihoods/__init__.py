@@ -10,6 +10,7 @@ from zoo.likelihoods.laplace_noise import LaplaceNoise
 from zoo.likelihoods.laws import Beta, Flat, Gamma, InverseGammaOfSquare, Law, LogNormal
 from zoo.likelihoods.logistic import Logistic
 from zoo.likelihoods.negative_binomial import NegativeBinomial
+from zoo.likelihoods.ordinal import Ordinal
 from zoo.likelihoods.poisson import Poisson
 from zoo.likelihoods.probit import Probit
 from zoo.likelihoods.resolve import resolve
@@ -32,6 +33,7 @@ __all__ = [
     "Logistic",
     "NegativeBinomial",
     "NormalisedHinge",
+    "Ordinal",
     "Poisson",
     "Probit",
     "StudentT",

@@ -38,8 +38,11 @@ class Likelihood:
     word: ClassVar[str] = ""
     """Its name as a word, for instance ``"student_t"``; left out, it is made of the class name."""
 
-    responses: ClassVar[Literal["real", "labels", "counts"]] = "real"
-    """What y holds: real numbers; two classes, coded -1 and +1 inside the models; or counts."""
+    responses: ClassVar[Literal["real", "labels", "counts", "grades"]] = "real"
+    """What y holds: real numbers; two classes, coded -1 and +1 inside the models; counts; or grades, 1 to K there.
+
+    Likelihoods of grades are :class:`zoo.Ordinal` and its subclasses.
+    """
 
     smooth: ClassVar[bool] = True
     """Whether the log density is twice differentiable in f, which Laplace's method needs."""
@@ -63,6 +66,11 @@ class Likelihood:
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
+        if cls.responses == "grades" and not hasattr(cls, "grade_probabilities"):
+            raise TypeError(
+                f"{cls.__name__} is for grades, and says no probabilities of them. Make it a subclass of zoo.Ordinal, "
+                "which has what predictions of grades need."
+            )
         if "word" not in vars(cls):
             name = cls.__name__
             cls.word = "".join(
@@ -152,6 +160,10 @@ class Likelihood:
         if self.responses == "labels":
             return encode_labels(data)
         return encode_counts(data) if self.responses == "counts" else data.y
+
+    def decode(self, y: np.ndarray) -> np.ndarray:
+        """Responses as the data have them, from coded ones; here they are the same."""
+        return y
 
     def log_density(self, f: Any, y: Any, **parameters: Any) -> Any:
         """Log density of coded y given f, of each row, as a PyTensor graph.

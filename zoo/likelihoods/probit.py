@@ -15,11 +15,9 @@ from zoo.inference.augmentation import Augmentation
 from zoo.inference.gibbs.augmented_probit import ProbitParameters, probit_draw, probit_log_density
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
+from zoo.ops.normal_interval import log_normal_cdf
 
 __all__ = ["Probit"]
-
-# Where the two forms of the logarithm of the normal distribution function change places.
-_SPLIT = -1.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -37,12 +35,7 @@ class Probit(Likelihood):
 
     def log_density(self, f: Any, y: Any, **parameters: Any) -> Any:
         r"""Logarithm of :math:`\Phi(y f)`, with its digits and finite derivatives on both sides."""
-        z = y * f
-        # Each form gets only numbers that it can do with: the derivative of the other one must not be infinite.
-        below, above = pt.minimum(z, _SPLIT), pt.maximum(z, _SPLIT)
-        left = pt.log(0.5 * pt.erfcx(-np.sqrt(0.5) * below)) - 0.5 * below**2
-        right = pt.log1p(-0.5 * pt.erfc(np.sqrt(0.5) * above))
-        return pt.switch(z < _SPLIT, left, right)
+        return log_normal_cdf(y * f)
 
     def random(self, f: Any, size: Any, **parameters: Any) -> Any:
         """Signs of normal variables around f."""

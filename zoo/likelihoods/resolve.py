@@ -21,6 +21,7 @@ LIKELIHOODS = {
     "epsilon_insensitive": ("zoo.likelihoods.epsilon_insensitive", "EpsilonInsensitive"),
     "logistic": ("zoo.likelihoods.logistic", "Logistic"),
     "probit": ("zoo.likelihoods.probit", "Probit"),
+    "ordinal": ("zoo.likelihoods.ordinal", "Ordinal"),
     "poisson": ("zoo.likelihoods.poisson", "Poisson"),
     "negative_binomial": ("zoo.likelihoods.negative_binomial", "NegativeBinomial"),
     "zero_inflated_poisson": ("zoo.likelihoods.zero_inflated_poisson", "ZeroInflatedPoisson"),

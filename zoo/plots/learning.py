@@ -12,7 +12,7 @@ from zoo.support.checks import one_of
 
 __all__ = ["learning_curve"]
 
-_LOWER_IS_BETTER = ("RMSE", "MAE", "log loss")
+_LOWER_IS_BETTER = ("RMSE", "log loss", "MAE", "RPS")
 
 
 def learning_curve(
@@ -28,7 +28,7 @@ def learning_curve(
     table : pandas.DataFrame
         What :func:`zoo.diagnostics.learning_curve` returns.
     score : str, optional
-        A column of it; default: "RMSE", or "log loss" of labels.
+        A column of it; default: "RMSE", or "log loss" of labels and grades.
     ax : matplotlib Axes, optional
         Panel to draw into.
     figsize : (float, float)

@@ -183,7 +183,8 @@ class MultiTaskEstimator(FactoryParameters):
                     _refuse_new_task(labels[at[0]], known, error)
                 raise
             for name, values in said.items():
-                part = result.setdefault(str(name), np.full(len(labels), np.nan))
+                shape = (len(labels), *values.shape[1:])
+                part = result.setdefault(str(name), np.full(shape, np.nan))
                 part[at] = values.to_numpy()
         return result
 
@@ -206,12 +207,13 @@ class MultiTaskEstimator(FactoryParameters):
     def _checked_factory(self) -> ModelFactory:
         if not isinstance(self.factory, ModelFactory):
             raise TypeError(f"factory is {self.factory!r}. Give a factory, as zoo.NIWLinear().")
-        labels = self.factory.likelihood.labels
-        if labels != isinstance(self, ClassifierMixin):
-            other = "MultiTaskClassifier" if labels else "MultiTaskRegressor"
+        responses = self.factory.likelihood.responses
+        classes = responses in ("labels", "grades")
+        if classes != isinstance(self, ClassifierMixin):
+            other = "MultiTaskClassifier" if classes else "MultiTaskRegressor"
             raise ValueError(
                 f"factory has the likelihood {self.factory.likelihood.word!r}, which is for "
-                f"{'labels' if labels else 'numbers'}. Use {other}, or another likelihood."
+                f"{responses if classes else 'numbers'}. Use {other}, or another likelihood."
             )
         return self.factory
 

@@ -9,8 +9,11 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from zoo.core.factory import ModelFactory
+from zoo.data.columns import graded
 from zoo.sklearn.base import MultiTaskEstimator
 from zoo.support.checks import finite_vector
+from zoo.support.frames import read_column
 
 __all__ = ["MultiTaskClassifier", "MultiTaskRegressor"]
 
@@ -103,25 +106,27 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
 
 
 class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
-    """A model of many tasks with two classes.
+    """A model of many tasks with two classes, or with grades in an order.
 
     Parameters
     ----------
     factory : ModelFactory
-        The model, as ``zoo.MaxMargin()`` or ``zoo.NIWLinear(likelihood="logistic")``.
+        The model, as ``zoo.MaxMargin()`` or ``zoo.NIWLinear(likelihood="logistic")``; of grades
+        ``zoo.NIWLinear(likelihood=zoo.Ordinal(grades=5))``.
     method, task, t, standardize, fit_intercept, draws, tune, chains, options, random_state, progress
         As in :class:`MultiTaskRegressor`.
 
     Attributes
     ----------
-    classes_ : (2,) array
-        The classes as they were coded in y, sorted; the second is the positive one.
+    classes_ : (2,) or (K,) array
+        The classes as they were coded in y, sorted; the second is the positive one. Of grades, all that
+        the likelihood has: by name, in their order, where y was a column of ordered categories.
     fit_, tasks_, n_features_in_, feature_names_in_
         As in :class:`MultiTaskRegressor`.
     """
 
     def predict(self, X: Any, task: Any = None) -> np.ndarray:
-        """The more probable class of each row, coded as in y.
+        """The most probable class of each row, coded as in y.
 
         Parameters
         ----------
@@ -138,8 +143,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         ValueError
             A task is missing, or new to a model that cannot predict new tasks.
         """
-        likely = self.summaries(X, task)["probability"] > 0.5
-        return np.asarray(self.classes_[likely.astype(np.int64)])
+        probability = self.predict_proba(X, task)
+        return np.asarray(self.classes_[np.argmax(probability, axis=1)])
 
     def predict_proba(self, X: Any, task: Any = None) -> np.ndarray:
         """Posterior predictive probability of each class.
@@ -151,10 +156,12 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
 
         Returns
         -------
-        (n, 2) array
+        (n, 2) or (n, K) array
             In the order of ``classes_``.
         """
         positive = self.summaries(X, task)["probability"]
+        if positive.ndim == 2:
+            return positive
         return np.column_stack([1.0 - positive, positive])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
@@ -167,8 +174,28 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         """
         return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
 
+    @property
+    def _graded(self) -> bool:
+        return isinstance(self.factory, ModelFactory) and self.factory.likelihood.responses == "grades"
+
+    def _read_target(self, y: Any) -> np.ndarray:
+        """Responses as they came, (n,); ordered categories as 1 to K."""
+        if y is None or not self._graded:
+            return super()._read_target(y)
+        numbers, names = graded(read_column(y, "y").values)
+        n_grades = self.factory.likelihood.n_grades
+        if names and len(names) != n_grades:
+            raise ValueError(
+                f"y has {len(names)} ordered categories, and the likelihood {n_grades} grades. Give "
+                f"zoo.Ordinal(grades={len(names)})."
+            )
+        self.classes_ = np.array(names) if names else self.factory.likelihood.grade_values
+        return super()._read_target(numbers)
+
     def encode(self, target: np.ndarray) -> np.ndarray:
         """Responses (n,) as the likelihood reads them."""
+        if self._graded:
+            return finite_vector(target, "y", len(target))
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
         if len(classes) > 2:
@@ -183,5 +210,5 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._graded
         return tags

@@ -68,8 +68,8 @@ class Outlook(NamedTuple):
             return f"the block has more than {LARGEST:,} entries, too many to look at how NUTS would do"
         numbers = (
             f"The condition number of the block is {self.condition:.3g}, and NUTS pays its root. The responses hold "
-            f"{100.0 * self.share:.2g} % of the information that they have with the augmentation, and know "
-            f"{100.0 * self.informed:.2g} % of the coefficients of learned scale: Gibbs pays what is missing."
+            f"{100.0 * self.share:.3g} % of the information that they have with the augmentation, and know "
+            f"{100.0 * self.informed:.3g} % of the coefficients of learned scale: Gibbs pays what is missing."
         )
         if self.moves:
             return (

@@ -23,6 +23,7 @@ from zoo.steps.advice import LARGEST, Outlook, information_share, informed_share
 from zoo.steps.affine import reads
 from zoo.steps.augmentations import DRAWS
 from zoo.steps.block_normal import block_normal, subtract_products
+from zoo.steps.interweaving import Interweaving, interwoven_scales
 from zoo.steps.plan import Plan, make_plan
 from zoo.steps.point import PointFunction
 from zoo.steps.rows import Rows, find_rows, refresh_rows
@@ -36,7 +37,11 @@ _ROUNDING = 1e-7
 
 
 def augmented_step(
-    model: pm.Model | None = None, vars: Sequence[Any] | None = None, *, rng: Any = None
+    model: pm.Model | None = None,
+    vars: Sequence[Any] | None = None,
+    *,
+    rng: Any = None,
+    interweave: bool = True,
 ) -> AugmentedGibbs:
     """A Gibbs step for the regression coefficients of any PyMC model, found by reading its graph.
 
@@ -63,6 +68,10 @@ def augmented_step(
         NUTS, and ``step.table()`` says why.
     rng : optional
         ``pm.sample`` seeds the step itself.
+    interweave : bool
+        Whether learned scales that only set the spread of variables of the block are moved with these
+        as well, in the parametrisation without centring (Yu & Meng 2011): where groups have few rows,
+        they mix many times faster. NUTS draws them in any case.
 
     Returns
     -------
@@ -84,7 +93,8 @@ def augmented_step(
     model = pm.modelcontext(model)
     plan = make_plan(model, vars)
     with model:
-        return AugmentedGibbs([model.rvs_to_values[rv] for rv in plan.block], plan=plan, model=model, rng=rng)
+        values = [model.rvs_to_values[rv] for rv in plan.block]
+        return AugmentedGibbs(values, plan=plan, model=model, rng=rng, interweave=interweave)
 
 
 class AugmentedGibbs(BlockedStep):
@@ -100,6 +110,9 @@ class AugmentedGibbs(BlockedStep):
         By default that on the context stack.
     rng : optional
         ``pm.sample`` seeds the step itself.
+    interweave : bool
+        Whether scales that only set the spread of the block are moved with it
+        (:mod:`zoo.steps.interweaving`).
     """
 
     name = "augmented_gibbs"
@@ -113,6 +126,7 @@ class AugmentedGibbs(BlockedStep):
         model: Any = None,
         rng: Any = None,
         blocked: bool = True,
+        interweave: bool = True,
         initial_point: Point | None = None,
         compile_kwargs: dict[str, Any] | None = None,
     ):
@@ -128,6 +142,13 @@ class AugmentedGibbs(BlockedStep):
         self._starts = np.concatenate([[0], np.cumsum([int(np.prod(s)) for s in self._shapes])])
         self._kinds = [term.kind for term in plan.terms]
         self._read_terms(model, plan, start, compile_kwargs)
+        scales = interwoven_scales(model, plan.block, compile_kwargs) if interweave else []
+        self._interweaving = Interweaving(scales, self._starts, self._spans)
+        for scale in scales:
+            children = " and ".join(repr(self._names[i]) for i in scale.children)
+            self._table.loc[self._table["variable"] == scale.name, "why"] += (
+                f"; moved with {children} as well"
+            )
         if not self._consistent(start):
             raise ValueError(
                 "the predictors do not move as their linear parts say, so that the Gibbs step would draw from "
@@ -161,7 +182,7 @@ class AugmentedGibbs(BlockedStep):
     def _look(self, sweeps: int) -> Outlook:
         point = self._start
         for _ in range(sweeps):
-            point, _ = self.step(point)
+            point = self._swept(point, None)  # scales stay where NUTS would start
         data = self._entries(point)
         w, _ = self._weights(point, data)
         J = sparse.csr_array((data, self._indices, self._indptr), shape=(len(w), int(self._starts[-1])))
@@ -190,9 +211,12 @@ class AugmentedGibbs(BlockedStep):
         self._checked = False
 
     def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
-        """Draw the augmentation variables, then the block; the rest of the point stays."""
+        """Draw the augmentation variables, then the block, and move its scales with it; the rest stays."""
         if not self._checked:
             self._require_same_data(point)
+        return self._swept(point, self._interweaving), [{}]
+
+    def _swept(self, point: Point, interweaving: Interweaving | None) -> Point:
         data = self._entries(point)
         w, u = self._weights(point, data)
         try:
@@ -207,7 +231,11 @@ class AugmentedGibbs(BlockedStep):
                 f"the draw of the block ({', '.join(self._names)}) is not finite. Look at the scales of the priors "
                 "and of the observed variables at this point."
             )
-        return {**point, **self._point_of(drawn)}, [{}]
+        new = {**point, **self._point_of(drawn)}
+        if interweaving is None:
+            return new
+        matrix = self._indptr, self._indices, data
+        return interweaving.move(self.rng, new, drawn, matrix, w, u, self._point_of)
 
     def _weights(self, point: Point, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Diagonal of W, and ``v - w c`` where the predictor is ``J b + c``."""

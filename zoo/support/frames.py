@@ -273,7 +273,7 @@ def _series(series: Any, nw: Any) -> pd.Series:
     dtype, name = series.dtype, series.name or None
     values: Any
     if isinstance(dtype, nw.Enum):
-        values = pd.Categorical(series.to_list(), categories=list(dtype.categories))
+        values = pd.Categorical(series.to_list(), categories=list(dtype.categories), ordered=True)
     elif isinstance(dtype, nw.Categorical):
         values = _categorical(series)
     elif series.null_count() == 0 and dtype.is_numeric() and not isinstance(dtype, nw.Decimal):
@@ -292,5 +292,6 @@ def _categorical(series: Any) -> pd.Categorical:
     native = series.to_native()
     if series.implementation.is_pyarrow():
         dictionary = native.unify_dictionaries().chunk(0).dictionary if native.num_chunks else []
-        return pd.Categorical(series.to_list(), categories=[v.as_py() for v in dictionary])
+        ordered = bool(native.type.ordered)
+        return pd.Categorical(series.to_list(), [v.as_py() for v in dictionary], ordered=ordered)
     return pd.Categorical(series.to_list())

@@ -70,8 +70,11 @@ class FactoryTestCase(LikelihoodTests, WeightTests):
         data = simulate_matrix_normal(
             3, 2, [7, 9, 8], loss=loss, intercept=True, feature_cov=cov, task_cov=np.eye(3), random_seed=3
         )[0]
-        if self.make_factory().likelihood.responses == "counts":
+        likelihood = self.make_factory().likelihood
+        if likelihood.responses == "counts":
             data = replace(data, y=np.floor(np.abs(data.y)))
+        if likelihood.responses == "grades":
+            data = replace(data, y=likelihood.grade_values[np.arange(data.n_rows) % likelihood.n_grades])
         if not getattr(self.make_factory(), "needs_t", False):
             return data
         return replace(data, t=np.random.default_rng(3).standard_normal((data.n_rows, 2)))
@@ -151,6 +154,8 @@ class FactoryTestCase(LikelihoodTests, WeightTests):
         assert np.all(np.isfinite(y))
         if factory.likelihood.labels:
             assert set(np.unique(y)) <= {-1.0, 1.0}
+        if factory.likelihood.responses == "grades":
+            assert set(np.unique(y)) <= set(np.arange(1.0, factory.likelihood.n_grades + 1.0))
 
     def test_simulate_returns_truth(self) -> None:
         """``simulate`` returns data and the truth behind them, and the same for the same seed."""
@@ -218,11 +223,13 @@ class FactoryTestCase(LikelihoodTests, WeightTests):
         predicted = fit.predict(X, task, t, random_seed=1)
         by_name = fit.predict(X, [fit.data.task_names[i] for i in task], t, random_seed=1)
         assert predicted.equals(by_name)
-        assert predicted.sizes == {"obs": len(X)}
+        assert predicted.sizes["obs"] == len(X) and set(predicted.sizes) <= {"obs", "grade"}
         assert all(np.all(np.isfinite(predicted[name])) for name in ("mean", "sd", "lower", "upper"))
         draws = fit.predict_draws(X, task, t, random_seed=1)
         assert draws["f"].dims == ("chain", "draw", "obs")
-        if fit.factory.likelihood.labels:
+        if fit.factory.likelihood.responses == "grades":
+            np.testing.assert_allclose(predicted["probability"].sum("grade"), 1.0, rtol=1e-12)
+        if fit.factory.likelihood.responses in ("labels", "grades"):
             assert np.all((predicted["probability"] >= 0) & (predicted["probability"] <= 1))
             assert set(np.unique(predicted["label"])) <= set(np.unique(fit.data.y))
 

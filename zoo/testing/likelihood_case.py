@@ -61,8 +61,10 @@ class LikelihoodTestCase:
 
     def support(self) -> np.ndarray:
         """Values of y, where these are labels or counts."""
-        labels = self.make_likelihood().labels
-        return np.array([-1.0, 1.0]) if labels else np.arange(float(_MOST_COUNTS))
+        likelihood: Any = self.make_likelihood()
+        if likelihood.responses == "grades":
+            return np.arange(1.0, likelihood.n_grades + 1.0)
+        return np.array([-1.0, 1.0]) if likelihood.labels else np.arange(float(_MOST_COUNTS))
 
     # ---------------------------------------------------------------- tests
 
@@ -117,7 +119,7 @@ class LikelihoodTestCase:
         np.testing.assert_allclose(twice, 2.0 * once, rtol=1e-10)
 
     def test_predictions(self) -> None:
-        """Class probabilities are those of the density, and the mean of other responses that of draws."""
+        """Probabilities of classes and grades are those of the density; other responses have a mean."""
         likelihood = self.make_likelihood()
         parameters: dict[str, Any] = {name: np.full((1, 1), self.parameter) for name in likelihood.learned}
         if likelihood.labels:
@@ -126,12 +128,18 @@ class LikelihoodTestCase:
                 found = np.asarray(likelihood.probability(_F[None], **parameters))[0]
                 np.testing.assert_allclose(found, expected, rtol=1e-8)
         else:
+            if likelihood.responses == "grades":
+                graded: Any = likelihood
+                expected = np.exp([self.log_density(np.full(len(_F), k), _F) for k in self.support()])
+                found = np.asarray(graded.grade_probabilities(_F[None], **parameters))[:, 0]
+                np.testing.assert_allclose(found, expected, rtol=1e-8)
             assert np.shape(likelihood.mean(_F[None], **parameters)) == (1, len(_F))
 
     def test_responses_are_checked(self) -> None:
-        """Labels and counts that are none are refused, with the row."""
+        """Labels, counts and grades that are none are refused, with the row."""
         likelihood = self.make_likelihood()
-        data = MultiTaskData.from_arrays(np.ones((3, 1)), np.array([1.0, 0.0, 2.5]))
+        graded = likelihood.responses == "grades"
+        data = MultiTaskData.from_arrays(np.ones((3, 1)), np.array([1.0, 2.0 if graded else 0.0, 2.5]))
         if likelihood.responses == "real":
             np.testing.assert_array_equal(likelihood.encode(data), data.y)
             return
@@ -140,4 +148,4 @@ class LikelihoodTestCase:
         except ValueError as error:
             assert "row 2" in str(error)
         else:
-            raise AssertionError("y of 2.5 was taken for a label or a count")
+            raise AssertionError("y of 2.5 was taken for a label, a count or a grade")

@@ -19,6 +19,7 @@ from zoo.likelihoods.hinge import Hinge, NormalisedHinge
 from zoo.likelihoods.laplace_noise import LaplaceNoise
 from zoo.likelihoods.logistic import Logistic
 from zoo.likelihoods.negative_binomial import NegativeBinomial
+from zoo.likelihoods.ordinal import Ordinal
 from zoo.likelihoods.poisson import Poisson
 from zoo.likelihoods.probit import Probit
 from zoo.likelihoods.student_t import StudentT
@@ -35,6 +36,8 @@ _LIKELIHOODS: tuple[Likelihood, ...] = (
     LaplaceNoise(),
     Logistic(),
     Probit(),
+    Ordinal(),
+    Ordinal(grades=3, width=0.8),
     Hinge(C=0.7),
     NormalisedHinge(),
     EpsilonInsensitive(C=0.7, epsilon=0.1),
@@ -83,6 +86,8 @@ def _suited(data: MultiTaskData, likelihood: Likelihood) -> MultiTaskData:
     data = replace(data, transform=None)
     if likelihood.labels:
         return replace(data, y=np.where(np.arange(data.n_rows) % 3 > 0, 1.0, -1.0))
+    if isinstance(likelihood, Ordinal):
+        return replace(data, y=1.0 + np.arange(data.n_rows) % likelihood.n_grades)
     if likelihood.responses == "counts":
         return replace(data, y=np.floor(np.abs(data.y)))
     spread = float(np.std(data.y))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from zoo._version import __version__
@@ -49,7 +50,7 @@ def to_datatree(
 
     ``prepared`` are the data as the model sees them.
     """
-    coords = {k: list(v) for k, v in factory.coords(prepared).items()}
+    coords = factory.coords(prepared)
     if not isinstance(posterior, xr.Dataset):
         dims = factory.variable_dims(prepared, y)
         posterior = _dataset(posterior, {name: dims.get(name, ()) for name in posterior}, coords)
@@ -76,7 +77,7 @@ def to_datatree(
         "jitter": factory.jitter,
     }
     names_only = {
-        "task": list(data.task_names), "feature": list(data.feature_names), "obs": np.arange(data.n_rows)
+        "task": list(data.task_names), "feature": list(data.feature_names), "obs": pd.RangeIndex(data.n_rows)
     }  # fmt: skip
     return xr.DataTree.from_dict(
         {
@@ -104,7 +105,7 @@ def _dataset(values: dict[str, np.ndarray], dims: dict[str, Any], coords: dict[s
     variables = {name: (("chain", "draw", *dims[name]), array) for name, array in values.items()}
     chain, draw = next(iter(values.values())).shape[:2]
     sizes = {d: n for name, array in values.items() for d, n in zip(dims[name], array.shape[2:], strict=True)}
-    used = {d: _counted(coords[d], n) for d, n in sizes.items() if d in coords}
+    used = {d: _counted(list(coords[d]), n) for d, n in sizes.items() if d in coords}
     return xr.Dataset(variables, coords={"chain": np.arange(chain), "draw": np.arange(draw), **used})
 
 

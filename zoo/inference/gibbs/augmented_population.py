@@ -129,6 +129,11 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             self._follow_shared(state)
         return state
 
+    @property
+    def _sums_change(self) -> bool:
+        """They are those of the auxiliary variables."""
+        return True
+
     def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
         """Put the rows into the state, and work space for sums that change with the auxiliary variables."""
         assert self.shared is not None

@@ -91,6 +91,7 @@ class NIWEngines(NIWHierarchy):
     ) -> Result:
         """``group_moves``: moves of the population beyond the plain sweep; default: those that the data call for."""
         kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
+        kernel.look_at_rows()
         return Result(*run_chains(kernel, cores=cores, thin=thin, **run._asdict()))
 
     def gibbs_kernel(

@@ -12,7 +12,8 @@ import xarray as xr
 
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
-from zoo.core.methods import Method
+from zoo.core.hooks import SHARED
+from zoo.core.methods import Method, as_in
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.kernels import LearnedKernel
@@ -99,6 +100,21 @@ class NIWLinear(NIWBase):
                 f"Give a {D} x {D} matrix or a number."
             )
         return y
+
+    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
+        """Dims of the variables by name, without a PyMC model of all rows, unless a subclass changed a hook."""
+        if not as_in(self, NIWLinear, (*self.hooks, "add_parameters", "parameter_dims")):
+            return super().variable_dims(data, y)
+        values, mean, cov = self.names
+        shared = {} if data.shared is None else {SHARED: ("shared_feature",)}
+        return {
+            **self.extra_dims,
+            values: ("feature", "task"),
+            mean: ("feature",),
+            cov: ("feature", "feature_bis"),
+            **{name: dims for name in self.likelihood.learned if (dims := self.parameter_dims(name))},
+            **shared,
+        }
 
     def population(self, data: MultiTaskData) -> Population:
         """Features times the Cholesky factor of ``scale``."""

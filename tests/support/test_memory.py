@@ -54,11 +54,18 @@ def test_estimates_are_what_fits_hold(name, monkeypatch):
         def make_factory(self):
             return get_factory(name)()
 
-    import zoo.core.fitting as module
+    import zoo.core.keep as module
 
     asked: list[dict[str, int]] = []
+    count = module.numbers_of_a_draw
+
+    def noted(*arguments):
+        numbers = count(*arguments)
+        asked.append({**numbers.of_tasks, **numbers.others})
+        return numbers
+
     monkeypatch.setattr(module, "_SMALL_POSTERIOR", 0.0)
-    monkeypatch.setattr(module, "require_memory", lambda sizes, *rest: asked.append(sizes))
+    monkeypatch.setattr(module, "numbers_of_a_draw", noted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         fit = Case().fit()

@@ -114,11 +114,14 @@ class Result(NamedTuple):
         What it says of the draws, (chain, draw).
     state : object, optional
         What predictions need and the engine has made already; ``factory.restore`` makes it of a fit from a file.
+    moments : mapping, optional
+        Mean and standard deviation of the draws of variables that are not kept, by name.
     """
 
     posterior: Any
     stats: Any
     state: Any = None
+    moments: Any = None
 
 
 def overridden_hooks(model: Model, engine: Callable[..., Any]) -> list[str]:

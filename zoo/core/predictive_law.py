@@ -16,7 +16,7 @@ draws that share their hyper-parameters, have S = 1.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -195,7 +195,7 @@ def has_normal_noise(fit: Fitted) -> bool:
     return own and not likelihood_overridden(fit)
 
 
-def _noise(fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray]) -> np.ndarray:
+def _noise(fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray]) -> np.ndarray:
     """Standard deviation of y around f on the model's scale, (S or 1, n or 1)."""
     parameters = parameters_by_row(fit, rows, posterior, _size(posterior))
     return np.atleast_2d(np.asarray(fit.factory.likelihood.normal_sd(**parameters), dtype=np.float64))
@@ -208,7 +208,7 @@ def _owner(kind: type, name: str) -> type:
 def response_law(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool = False,
 ) -> NormalMixture | None:
@@ -285,14 +285,14 @@ def _parameters_of(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> dict
     return {name: v[:1] for name, v in parameters.items()} if len(law.mean) == 1 else parameters
 
 
-def _size(posterior: dict[str, np.ndarray]) -> int:
+def _size(posterior: Mapping[str, np.ndarray]) -> int:
     return int(np.prod(next(iter(posterior.values())).shape[:2]))
 
 
 def summaries(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool,
     ci_prob: float,
@@ -320,7 +320,7 @@ def summaries(
 def _real(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool,
     ci_prob: float,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from zoo.core.predictive import predictive_draws, responses_given
@@ -24,7 +26,7 @@ __all__ = [
 def drawn_responses(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     restore: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +38,7 @@ def drawn_responses(
 def drawn_at_moments(
     fit: Fitted,
     moments: tuple[np.ndarray, np.ndarray],
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same where f is normal with these moments at each row, and the likelihood's parameters are one point."""
@@ -54,7 +56,7 @@ def _restored(fit: Fitted, f: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
 
 
 def class_probability(
-    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], f: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """Probability of the positive class at each draw and row, (S, n)."""
     if likelihood_overridden(fit):
@@ -64,7 +66,7 @@ def class_probability(
 
 
 def mean_response(
-    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], f: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """Mean of a real response at each row, (n,), from draws (S, n) on the user's scale."""
     if likelihood_overridden(fit):
@@ -78,7 +80,7 @@ def mean_response(
 
 
 def parameters_by_row(
-    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], n_draws: int
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], n_draws: int
 ) -> dict[str, np.ndarray]:
     """Draws of the likelihood's parameters, (S, n), or (S, 1) where all rows have the same."""
     parameters = {}

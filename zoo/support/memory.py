@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["InsufficientMemoryError", "available_memory", "require_memory", "sizes_of_variables"]
+__all__ = [
+    "InsufficientMemoryError",
+    "available_memory",
+    "gigabytes",
+    "require_bytes",
+    "require_memory",
+    "sizes_of_variables",
+]
 
 # Of the free memory: the rest is for what an engine needs beside the draws.
 _SHARE = 0.8
@@ -87,16 +94,34 @@ def require_memory(numbers: Mapping[str, int], draws: int, argument: str, advice
     InsufficientMemoryError
         A ValueError and a MemoryError.
     """
-    needed = _BYTES * draws * sum(numbers.values())
-    available = available_memory()
-    if needed <= _SHARE * available:
+    require_bytes({name: _BYTES * draws * n for name, n in numbers.items()}, argument, advice)
+
+
+def require_bytes(needed: Mapping[str, int], argument: str, advice: str) -> None:
+    """Raise where parts of these sizes would not fit, as :func:`require_memory` does.
+
+    Parameters
+    ----------
+    needed : mapping
+        Bytes, by what they are.
+    argument, advice : str
+        What the message names, and the sentence that says what to do.
+
+    Raises
+    ------
+    InsufficientMemoryError
+        A ValueError and a MemoryError.
+    """
+    total, available = sum(needed.values()), available_memory()
+    if total <= _SHARE * available:
         return
-    largest = max(numbers, key=lambda name: numbers[name])
+    largest = max(needed, key=lambda name: needed[name])
     raise InsufficientMemoryError(
-        f"{argument} would need {_gigabytes(needed)} of memory ({_gigabytes(_BYTES * draws * numbers[largest])} for "
-        f"{largest!r}), and {_gigabytes(available)} are free. {advice}"
+        f"{argument} would need {gigabytes(total)} of memory ({gigabytes(needed[largest])} for {largest!r}), and "
+        f"{gigabytes(available)} are free. {advice}"
     )
 
 
-def _gigabytes(size: float) -> str:
+def gigabytes(size: float) -> str:
+    """A number of bytes as text."""
     return f"{size / 1e9:.3g} GB"

@@ -116,6 +116,7 @@ def conditional_variances(
     noise: np.ndarray | float,
     new: np.ndarray,
     new_task: np.ndarray,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Posterior variances (m,) of the functions at features ``new`` (m, r) of tasks (m,), given the population.
 
@@ -123,13 +124,13 @@ def conditional_variances(
     r x r matrices, or by those of the task's rows where these are fewer,
     :math:`|z|^2 - |B^{-1} A z|^2` with :math:`B B' = I + A A'`.
     """
-    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks), np.broadcast_to(noise, n_tasks)
+    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks, weight), np.broadcast_to(noise, n_tasks)
     root = cholesky_factor(cov, "cov")
     z = new @ root
     result = np.sum(z**2, axis=1)
     for t in np.unique(new_task):
         at = np.flatnonzero(new_task == t)
-        A = inputs[rows.of(t)[0]] @ root / noises[t]
+        A = rows.scaled(t, inputs)[0] @ root / noises[t]
         if not len(A):
             continue
         if len(A) >= len(cov):

@@ -193,10 +193,10 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         translate(rng, tasks, s["space"], *now, float(self.pi))
         draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))
 
-    def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Coefficients (p, T), population mean (p,), covariance (p, p), and the learned parameters."""
+    def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Population mean (p,), covariance (p, p), and the learned parameters: a draw without the coefficients."""
         assert self.augmentation is not None
-        draw = super().record(state)
+        draw = super().record_population(state)
         draw.pop("noise")
         return {**draw, **self.augmentation.record(state["parameters"])}
 

@@ -117,13 +117,13 @@ def population_group_moves(rng, whole, W, mu, P, inverse_noise, nu, n_tasks):
 
 
 @njit(cache=True, nogil=True)
-def _leave(W, mu, C, basis, n_tasks):
-    """Coefficients (p, T), mean and covariance in the caller's coordinates."""
+def _leave(W, basis, n_tasks):
+    """Coefficients (p, T) in the caller's coordinates."""
     rows = np.empty((basis.shape[1], n_tasks))
     for t in range(n_tasks):
         for i in range(basis.shape[1]):
             rows[i, t] = W[t // LANES, i, t % LANES]
-    return basis @ rows, basis @ mu, basis @ C @ basis.T
+    return basis @ rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,12 +351,21 @@ class NormalInverseWishartKernel:
         )  # fmt: skip
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Coefficients (p, T), population mean (p,), covariance (p, p), and ``noise`` () or (T,)."""
-        noise = state["inverse_noise"].ravel()[: self.n_tasks] ** -0.5
-        parts = _leave(state["W"], state["mu"], state["C"], state["basis"], self.n_tasks)
+        """Coefficients (p, T), and the population."""
+        coefficients = _leave(state["W"], state["basis"], self.n_tasks)
+        return {self.names[0]: coefficients, **self.record_population(state)}
+
+    def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Population mean (p,), covariance (p, p), and ``noise`` () or (T,): a draw without the coefficients."""
+        basis, (_, mean, cov) = state["basis"], self.names
+        if self.noise_by_task:
+            noise = state["inverse_noise"].ravel()[: self.n_tasks] ** -0.5
+        else:
+            noise = state["inverse_noise"][0, 0] ** -0.5
         return {
-            **dict(zip(self.names, parts, strict=True)),
-            "noise": noise if self.noise_by_task else noise[0],
+            mean: basis @ state["mu"],
+            cov: basis @ state["C"] @ basis.T,
+            "noise": noise,
             **({} if self.shared is None else state["shared"].record(self.shared)),
         }
 

@@ -97,6 +97,10 @@ def choose_keep(
     if _BYTES * kept * _MOST_VARIABLES * longest**2 < _SMALL_POSTERIOR:
         return keep or "draws"  # no need to look at the variables one by one
     numbers = numbers_of_a_draw(model, data, y)
+    if method.given_estimates:
+        for parts in numbers:
+            for name in model.estimated_once:
+                parts.pop(name, None)
     # nutpie holds what it has drawn, auxiliary variables with it, while they are copied to the posterior.
     copies = 2 if method.name == "nuts" else 1
     needs = {word: _needed(word, numbers, copies * kept, run.chains) for word in KEEP}

@@ -42,6 +42,9 @@ class ModelHooks(ObservedByLikelihood):
     representations: ClassVar[tuple[str, ...]] = ()
     """Variables of which a posterior has one: what holds the functions, by the prior that the method takes."""
 
+    estimated_once: ClassVar[tuple[str, ...]] = ()
+    """Variables that methods which are given estimates hold once, whatever the number of draws."""
+
     unordered_dims: ClassVar[tuple[str, ...]] = ()
     """Dims whose order means nothing, as of the columns of a binary matrix."""
 

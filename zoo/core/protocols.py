@@ -23,6 +23,7 @@ class Model(Protocol):
     jitter: ClassVar[float]
     representations: ClassVar[tuple[str, ...]]
     extra_dims: ClassVar[dict[str, tuple[str, ...]]]
+    estimated_once: ClassVar[tuple[str, ...]]
     unordered_dims: ClassVar[tuple[str, ...]]
     shares_tasks: ClassVar[bool]
     integrates_functions: ClassVar[bool]

@@ -120,16 +120,19 @@ class _Regression(ModelFactory):
         X = data.X
         groups = data.rows_by_task() if self.by_task else [np.arange(data.n_rows)]
         total = run.chains * run.draws
-        parts = [
-            draws(
-                X[at], y[at], total, self.prior_scale, rng, None if data.weight is None else data.weight[at]
-            )
-            for at in groups
-        ]
-        posterior = {}
-        for name, values in zip(names, zip(*parts, strict=True), strict=True):
-            stacked = np.stack(values, axis=-1) if self.by_task else values[0]
-            posterior[name] = stacked.reshape(run.chains, run.draws, *stacked.shape[1:])
+        posterior: dict[str, np.ndarray] = {}
+        for t, at in enumerate(groups):
+            weight = None if data.weight is None else data.weight[at]
+            for name, values in zip(
+                names, draws(X[at], y[at], total, self.prior_scale, rng, weight), strict=True
+            ):
+                # Filled task by task: a list of all would hold the draws twice.
+                if name not in posterior:
+                    posterior[name] = np.empty((*values.shape, len(groups)))
+                posterior[name][..., t] = values
+        for name, values in posterior.items():
+            of_groups = values if self.by_task else values[..., 0]
+            posterior[name] = of_groups.reshape(run.chains, run.draws, *of_groups.shape[1:])
         return Result(posterior, {"independent": np.ones((run.chains, run.draws), dtype=bool)})
 
 

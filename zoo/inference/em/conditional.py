@@ -7,6 +7,9 @@ from scipy.linalg import lapack, solve_triangular
 
 from zoo.inference.em.parts import cholesky_factor, sort_rows
 
+# Coefficients of a task, up to which matrices of many tasks are worked on as one stack, and numbers in such a stack.
+_SMALL, _AT_A_TIME = 32, 4_000_000
+
 __all__ = ["conditional_covariances", "conditional_draws", "conditional_means", "conditional_variances"]
 
 
@@ -73,6 +76,13 @@ def conditional_covariances(
     rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks, weight), np.broadcast_to(noise, n_tasks)
     root, r = cholesky_factor(cov, "cov"), len(cov)
     result = np.empty((n_tasks, r, r))
+    if r <= _SMALL:
+        for some, X, _ in rows.stacks(inputs, _AT_A_TIME):
+            A = X @ root / noises[some][:, None, None]
+            inverse = np.linalg.inv(np.linalg.cholesky(np.eye(r) + A.transpose(0, 2, 1) @ A))
+            half = inverse @ root.T
+            result[some] = half.transpose(0, 2, 1) @ half
+        return result
     for t in range(n_tasks):
         X, s = rows.scaled(t, inputs)[0], noises[t]
         if len(X) >= r:

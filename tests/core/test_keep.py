@@ -328,9 +328,7 @@ def test_requirements_estimate_the_memory(free):
     assert table.loc["_coefficients", "memory"] == "" and table.loc["y", "memory"] == ""
     said = table.attrs["memory"]
     assert (
-        "keep='draws' 0.192 GB" in said
-        and "keep='population' 0.000384 GB" in said
-        and "5 GB are free" in said
+        "keep='draws' 0.192 GB" in said and "keep='population' 0.384 MB" in said and "5 GB are free" in said
     )
     assert (
         "keep='population'"

@@ -19,7 +19,15 @@ from zoo.support.checks import one_of
 from zoo.support.memory import available_memory, gigabytes, require_bytes, sizes_of_variables
 from zoo.support.warning_types import warn_user
 
-__all__ = ["KEEP", "choose_keep", "estimate_text", "numbers_of_a_draw", "require_draws"]
+__all__ = [
+    "KEEP",
+    "Numbers",
+    "choose_keep",
+    "estimate_text",
+    "needed_bytes",
+    "numbers_of_a_draw",
+    "require_draws",
+]
 
 KEEP = ("draws", "moments", "population")
 
@@ -103,7 +111,7 @@ def choose_keep(
                 parts.pop(name, None)
     # nutpie holds what it has drawn, auxiliary variables with it, while they are copied to the posterior.
     copies = 2 if method.name == "nuts" else 1
-    needs = {word: _needed(word, numbers, copies * kept, run.chains) for word in KEEP}
+    needs = {word: needed_bytes(word, numbers, copies * kept, run.chains) for word in KEEP}
     asked = f"draws={n_draws} with chains={run.chains} of method {method.name!r}"
     thinner = ", with a larger thin for draws that tell more each," if "thin" in method.options else ""
     fewer = f"Take fewer draws{thinner} or fewer chains."
@@ -132,8 +140,8 @@ def choose_keep(
     return chosen
 
 
-def _needed(word: str, numbers: Numbers, kept: int, chains: int) -> dict[str, int]:
-    """Bytes by variable."""
+def needed_bytes(word: str, numbers: Numbers, kept: int, chains: int) -> dict[str, int]:
+    """Bytes by variable that draws of all chains together, ``kept``, take with ``keep=word``."""
     others = {name: _BYTES * kept * n for name, n in numbers.others.items()}
     if word == "draws":
         return {**{name: _BYTES * kept * n for name, n in numbers.of_tasks.items()}, **others}
@@ -173,7 +181,7 @@ def estimate_text(
     numbers = numbers_of_a_draw(model, data, y)
     words = KEEP if not model.refuses_keep(method.name, data) else KEEP[:1]
     sizes: Mapping[str, int] = {
-        word: sum(_needed(word, numbers, chains * draws, chains).values()) for word in words
+        word: sum(needed_bytes(word, numbers, chains * draws, chains).values()) for word in words
     }
     said = ", ".join(f"keep={word!r} {gigabytes(size)}" for word, size in sizes.items())
     return f"{chains} x {draws:,} draws by method {method.name!r}: {said}; {gigabytes(available_memory())} are free"

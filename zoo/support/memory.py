@@ -124,4 +124,4 @@ def require_bytes(needed: Mapping[str, int], argument: str, advice: str) -> None
 
 def gigabytes(size: float) -> str:
     """A number of bytes as text."""
-    return f"{size / 1e9:.3g} GB"
+    return f"{size / 1e9:.3g} GB" if size > 1e8 else f"{size / 1e6:.3g} MB"

@@ -145,6 +145,14 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{_KEPT[0]}::test_a_checkpoint_goes_on_with_the_moments",),
     ),
     Mutant(
+        "noise_of_other_tasks",
+        "a prediction of some tasks takes the noise of the first ones",
+        "zoo/core/predictive_law.py",
+        "posterior.isel(task=[position[name] for name in rows.task_names])",
+        "posterior.isel(task=range(len(rows.task_names)))",
+        ("tests/core/test_predictive_law.py::test_some_tasks_are_predicted_as_among_all[em]",),
+    ),
+    Mutant(
         "task_sums_weight",
         "the linear term of weighted rows has the roots of their weights once",
         "zoo/inference/gibbs/task_sums.py",

@@ -182,8 +182,9 @@ def fit(
             training = training.standardize(y=has_a_scale(factory))
         check_data(factory, training)
         typer.echo(f"{factory!r}\n{training!r}")
-        run = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed, "keep": keep}
-        result = factory.fit(training, method, **run)
+        result = factory.fit(
+            training, method, draws=draws, tune=tune, chains=chains, random_seed=seed, keep=keep
+        )
         complete(result)
         result.idata.attrs.update({Y_ATTRIBUTE: y, **({TASK_ATTRIBUTE: task} if task else {})})
         result.save(temporary, overwrite=True)

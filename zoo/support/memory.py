@@ -20,6 +20,8 @@ __all__ = [
 # Of the free memory: the rest is for what an engine needs beside the draws.
 _SHARE = 0.8
 _BYTES = 8
+# Where Linux says how many pages a process has mapped.
+_MAPPED = Path("/proc/self/statm")
 # Where a control group of Linux says how much its processes may have, by version of that interface.
 _LIMITS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -32,7 +34,7 @@ class InsufficientMemoryError(MemoryError, ValueError):
 
 
 def available_memory() -> int:
-    """Bytes that this process can still have: of the machine, or of the container that it is in."""
+    """Bytes that this process can still have: of the machine, the container that it is in, or its address space."""
     import psutil
 
     available = int(psutil.virtual_memory().available)
@@ -42,7 +44,20 @@ def available_memory() -> int:
         except (OSError, ValueError):  # another system, or no limit ("max")
             continue
         available = min(available, max(left, 0))
-    return available
+    left_to_map = _left_of_address_space()
+    return available if left_to_map is None else min(available, left_to_map)
+
+
+def _left_of_address_space() -> int | None:
+    """Bytes that this process can still map, where its address space is limited (``ulimit -v``)."""
+    try:
+        import resource
+    except ImportError:  # another system
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY or not _MAPPED.exists():
+        return None
+    return max(0, limit - int(_MAPPED.read_text().split()[0]) * resource.getpagesize())
 
 
 def sizes_of_variables(

@@ -140,6 +140,11 @@ def test_what_needs_draws_of_tasks_says_so(fits, tmp_path):
             call()
 
 
+def test_calibration_ranks_all_variables():
+    with pytest.raises(ValueError, match=r"keep is 'moments', and ranks are of all variables"):
+        zoo.diagnostics.sbc(zoo.NIWLinear(), make_data(weight=False), "gibbs", 2, keep="moments")
+
+
 @pytest.mark.parametrize("keep", ["moments", "population"])
 def test_a_report(keep, tmp_path):
     fit = zoo.NIWLinear().fit(make_data(weight=False), keep=keep, **SHORT)
@@ -227,6 +232,31 @@ def test_a_subclass_with_hooks_of_its_own_keeps_all_draws(tmp_path):
     with pytest.raises(UnsupportedMethodError, match="Doubled overrides `prepare`"):
         Doubled().fit(data, keep="population", **SHORT)
     assert Doubled().fit(data, **SHORT).predict(np.ones((1, 3)), "task 1")["mean"].notnull().all()
+
+
+class OwnKernel(zoo.NIWLinear):
+    """A subclass whose sampler may be of another law."""
+
+    def gibbs_kernel(self, data, y, **options):
+        return super().gibbs_kernel(data, y, **options)
+
+
+class OwnEngine(zoo.NIWLinear):
+    """A subclass whose engine knows no ``keep``."""
+
+    def _fit_gibbs(self, data, y, run):
+        return super()._fit_gibbs(data, y, run)
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [(OwnKernel, "OwnKernel overrides `gibbs_kernel`"), (OwnEngine, "of OwnEngine has no option `keep`")],
+)
+def test_a_subclass_with_a_sampler_of_its_own_keeps_all_draws(cls, why):
+    data = make_data()
+    with pytest.raises(UnsupportedMethodError, match=why):
+        cls().fit(data, keep="population", **SHORT)
+    assert cls().fit(data, **SHORT).keep == "draws"
 
 
 class Renamed(zoo.NIWLinear):

@@ -94,6 +94,8 @@ def choose_keep(
     if keep is not None:
         one_of(keep, KEEP, "keep")
     refusal = model.refuses_keep(method.name, data)
+    if not refusal and "keep" not in method.options:
+        refusal = f"the engine of method {method.name!r} of {type(model).__name__} has no option `keep`."
     if keep in ("moments", "population") and refusal:
         raise UnsupportedMethodError(f"keep={keep!r} is not for this fit: {refusal} Use keep='draws'.")
     if method.point:

@@ -138,7 +138,7 @@ class NIWLinear(NIWBase):
             )
         if self.noise_by_task:
             return "every task has a noise of its own, which the draws of the population do not say."
-        changed = [name for name in _REDRAWN if not as_in(self, NIWLinear, (name,))]
+        changed = [name for name in (*_REDRAWN, "gibbs_kernel") if not as_in(self, NIWLinear, (name,))]
         if changed:
             return f"{name} overrides `{changed[0]}`, and drawing coefficients again was derived for the original."
         return ""

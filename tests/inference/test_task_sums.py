@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zoo.inference.gibbs.normal_inverse_wishart import from_lanes, to_lanes
+from zoo.inference.gibbs.population_steps import LANES, Tasks
+from zoo.inference.gibbs.shared_sums import SharedSums
 from zoo.inference.gibbs.task_sums import task_sums
 
 T, D, N = 30, 4, 240
@@ -59,3 +62,23 @@ def test_the_squared_error_around_least_squares_is_that_of_the_rows(rows):
     tolerance = np.where(np.arange(T) == 1, 1e-4, 1e-9)
     around = found.sse + np.einsum("ti,tij,tj->t", apart, found.S, apart)
     assert np.all(np.abs(around - direct) <= tolerance * direct)
+
+
+def test_sums_less_a_shared_part_are_those_of_responses_less_it(rows):
+    inputs, row, y, task, _, weight = rows
+    rng = np.random.default_rng(4)
+    shared, beta = rng.standard_normal((N, 2)), np.array([0.7, -2.0])
+    shared[:, 1] = rng.standard_normal(T)[task]  # stands still within tasks
+
+    def in_lanes(response):
+        sums = task_sums(inputs, row, response, task, T, weight, padded=-(-T // LANES) * LANES)
+        return Tasks(to_lanes(sums.S), to_lanes(sums.centre), to_lanes(sums.linear), sums.sse, sums.size)
+
+    tasks, wanted = in_lanes(y), in_lanes(y - shared @ beta)
+    SharedSums.of(tasks, inputs[row], shared, y, task, weight).put(tasks, beta)
+    np.testing.assert_allclose(tasks.linear, wanted.linear, rtol=1e-9, atol=1e-6)
+    others = np.arange(T) != 1  # whose columns are nearly equal
+    np.testing.assert_allclose(
+        from_lanes(tasks.centre)[:T][others], from_lanes(wanted.centre)[:T][others], rtol=1e-7, atol=1e-7
+    )
+    np.testing.assert_allclose(tasks.sse[others], wanted.sse[others], rtol=1e-8, atol=1e-9)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
 from zoo.inference.compiled import njit
+from zoo.inference.stacks import equal_sizes
 
 __all__ = [
     "LOG_2PI",
@@ -95,17 +96,12 @@ class Rows(NamedTuple):
 
         A stack holds at most ``at_a_time`` features, or one task.
         """
-        for size in np.unique(self.sizes):
-            same = np.flatnonzero(self.sizes == size)
-            step = max(1, at_a_time // max(int(size) * inputs.shape[1], 1))
-            for first in range(0, len(same), step):
-                some = same[first : first + step]
-                at = self.starts[some][:, None] + np.arange(size)
-                X, y = inputs[self.input[at]], self.y[at]
-                if self.weight is not None:
-                    root = np.sqrt(self.weight[at])
-                    X, y = root[..., None] * X, root * y
-                yield some, X, y
+        for some, at in equal_sizes(self.starts, inputs.shape[1], None, at_a_time):
+            X, y = inputs[self.input[at]], self.y[at]
+            if self.weight is not None:
+                root = np.sqrt(self.weight[at])
+                X, y = root[..., None] * X, root * y
+            yield some, X, y
 
 
 class Prior(NamedTuple):

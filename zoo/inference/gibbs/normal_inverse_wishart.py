@@ -213,9 +213,7 @@ class NormalInverseWishartKernel:
     def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
         """Put what shared coefficients need into the state, with the inputs in the sampler's basis."""
         assert self.shared is not None
-        order = np.argsort(self.task, kind="stable")
-        by_task = np.split(order, np.cumsum(np.bincount(self.task, minlength=self.n_tasks))[:-1])
-        rows = (inputs[self.row], self.shared.rows, self.y, by_task, self.weight)
+        rows = (inputs[self.row], self.shared.rows, self.y, self.task, self.weight)
         state["shared_sums"] = SharedSums.of(state["tasks"], *rows)
         self._follow_shared(state)
 

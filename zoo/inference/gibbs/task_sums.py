@@ -19,13 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.stacks import equal_sizes, smallest_least_squares
 
 __all__ = ["TaskSums", "task_sums"]
 
 # Share of a squared column that a pivot of the Cholesky factor must keep.
 _LEAST_PIVOT = 1e-6
-# Numbers of features that are gathered at once for singular values.
-_AT_A_TIME = 4_000_000
 
 
 class TaskSums(NamedTuple):
@@ -85,28 +84,14 @@ def task_sums(
     inputs = np.ascontiguousarray(inputs, dtype=np.float64)
     hard = np.zeros(T, dtype=np.bool_)
     _sums(inputs, row, y, order, starts, root, sums.S, sums.linear, sums.centre, sums.sse, hard, _LEAST_PIVOT)
-    left = np.flatnonzero(hard)
-    sizes = np.diff(starts)
-    for size in np.unique(sizes[left]):
-        same = left[sizes[left] == size]
-        step = max(1, int(_AT_A_TIME / max(size * D, 1)))
-        for first in range(0, len(same), step):
-            some = same[first : first + step]
-            at = order[starts[some][:, None] + np.arange(size)]
-            scale = root[at] if weight is not None else root
-            X, response = inputs[row[at]] * scale[..., None], y[at] * scale
-            sums.centre[some] = _smallest(X, response)
-            gap = response - np.einsum("tnd,td->tn", X, sums.centre[some])
-            sums.sse[some] = np.sum(gap**2, axis=1)
+    for some, place in equal_sizes(starts, D, np.flatnonzero(hard)):
+        at = order[place]
+        scale = root[at] if weight is not None else root
+        X, response = inputs[row[at]] * scale[..., None], y[at] * scale
+        sums.centre[some] = smallest_least_squares(X, response[..., None])[..., 0]
+        gap = response - np.einsum("tnd,td->tn", X, sums.centre[some])
+        sums.sse[some] = np.sum(gap**2, axis=1)
     return sums
-
-
-def _smallest(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Least-squares coefficients of smallest norm (t, D), of a stack of rows (t, n, D) and responses (t, n)."""
-    U, s, V = np.linalg.svd(X, full_matrices=False)
-    least = np.finfo(np.float64).eps * max(X.shape[1:]) * s.max(axis=1, initial=0.0, keepdims=True)
-    inverse = np.where(s > least, 1.0 / np.where(s > least, s, 1.0), 0.0)
-    return np.asarray(np.einsum("tkd,tk->td", V, inverse * np.einsum("tnk,tn->tk", U, y)))
 
 
 @njit(cache=True, nogil=True)

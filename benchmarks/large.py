@@ -34,7 +34,7 @@ from zoo.support.memory import gigabytes
 
 ROWS, FEATURES = 20, 5
 # More tasks are fitted with keep="population" alone.
-MOST = 300_000
+MOST = 100_000
 RUN = {"draws": 100, "tune": 20, "chains": 2, "random_seed": 1, "progress": False}
 OTHERS: dict[str, tuple[Callable[[], Any], str, int]] = {
     "NIWLinear, em": (zoo.NIWLinear, "em", ROWS),
@@ -148,7 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tasks", type=int, nargs="+", default=[10_000, 100_000, 300_000])
+    parser.add_argument("--tasks", type=int, nargs="*", default=[10_000, 100_000, 300_000])
     parser.add_argument("--others", action="store_true")
     parser.add_argument("--line", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

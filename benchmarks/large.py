@@ -34,7 +34,7 @@ from zoo.support.memory import gigabytes
 
 ROWS, FEATURES = 20, 5
 # More tasks are fitted with keep="population" alone.
-MOST = 100_000
+MOST = 300_000
 RUN = {"draws": 100, "tune": 20, "chains": 2, "random_seed": 1, "progress": False}
 OTHERS: dict[str, tuple[Callable[[], Any], str, int]] = {
     "NIWLinear, em": (zoo.NIWLinear, "em", ROWS),

@@ -30,9 +30,12 @@ def by_group(
 
 def variance_within_tasks(X: np.ndarray, task: np.ndarray, n_tasks: int) -> np.ndarray:
     """Variance (T, D) of each column in the rows of each task; 0 of a task without rows."""
-    sizes = np.maximum(np.bincount(task, minlength=n_tasks), 1)[:, None]
-    means = by_group(np.add, X, task, n_tasks, 0.0) / sizes
-    return np.asarray(by_group(np.add, (X - means[task]) ** 2, task, n_tasks, 0.0) / sizes)
+    sizes = np.maximum(np.bincount(task, minlength=n_tasks), 1)
+    result = np.empty((n_tasks, X.shape[1]))
+    for j, column in enumerate(X.T):  # one by one: the rows may fill much of the memory
+        mean = np.bincount(task, column, minlength=n_tasks) / sizes
+        result[:, j] = np.bincount(task, (column - mean[task]) ** 2, minlength=n_tasks) / sizes
+    return result
 
 
 def range_within_tasks(X: np.ndarray, task: np.ndarray, n_tasks: int) -> np.ndarray:

@@ -53,11 +53,14 @@ def steady_features(
     mass = np.ones(len(rows)) if weight is None else weight
     total = np.bincount(task, mass, minlength=n_tasks)
     total[total == 0.0] = 1.0
-    means = np.stack([np.bincount(task, mass * x, minlength=n_tasks) / total for x in rows.T], axis=1)
-    inside = mass @ (rows - means[task]) ** 2
-    chosen = np.flatnonzero(inside <= _WITHIN * (mass @ rows**2))
-    chosen = chosen if len(chosen) > 1 else chosen[:0]
-    return chosen, np.ascontiguousarray(means[:, chosen])
+    found: dict[int, np.ndarray] = {}
+    for j, x in enumerate(rows.T):  # one by one: the rows may fill much of the memory
+        mean = np.bincount(task, mass * x, minlength=n_tasks) / total
+        if mass @ (x - mean[task]) ** 2 <= _WITHIN * (mass @ x**2):
+            found[j] = mean
+    if len(found) < 2:
+        return np.empty(0, dtype=np.int64), np.empty((n_tasks, 0))
+    return np.array(list(found)), np.ascontiguousarray(np.stack(list(found.values()), axis=1))
 
 
 def loose_basis(

@@ -239,7 +239,8 @@ class NormalInverseWishartKernel:
     def _steady(self) -> tuple[np.ndarray, np.ndarray]:
         """Features that hardly vary within tasks, and their means there."""
         rows = self.inputs if self.half is None else self.inputs @ np.linalg.pinv(self.half)
-        return steady_features(rows[self.row], self.weight, self.task, self.n_tasks)
+        own = len(self.row) == len(rows) and np.array_equal(self.row, np.arange(len(rows)))
+        return steady_features(rows if own else rows[self.row], self.weight, self.task, self.n_tasks)
 
     @cached_property
     def _basis(self) -> tuple[np.ndarray, int, float]:

@@ -115,7 +115,7 @@ def shown(value: float | None, column: str) -> str:
     if value is None:
         return ""
     return (
-        f"{1e3 * value:.2g} ms"
+        f"{1e3 * value:.3g} ms"
         if column == "sweep"
         else f"{value:,.0f}"
         if column == "MB"

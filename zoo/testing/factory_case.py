@@ -131,11 +131,12 @@ class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests):
         assert np.array_equal(before[1], data.y)
 
     def test_requirements(self) -> None:
-        """The requirements table lists every variable with its shape."""
+        """The requirements table lists every variable with its shape, and says how much memory a fit keeps."""
         factory, data = self.make_factory(), self.make_data()
         table = factory.requirements(data)
         assert isinstance(table, pd.DataFrame)
-        assert set(table.columns) == {"kind", "shape", "dims", "constraint", "prior"}
+        assert set(table.columns) == {"kind", "shape", "dims", "constraint", "prior", "memory"}
+        assert factory.default_method(data) in table.attrs["memory"]
         model = factory.build(data)
         assert set(table.index) == {v.name for v in model.basic_RVs + model.deterministics}
         assert table.loc["y", "shape"] == (data.n_rows,)

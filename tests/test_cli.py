@@ -413,6 +413,32 @@ def test_fit_and_report_an_estimate(tables, tmp_path, capsys):
     assert np.isfinite(pd.read_csv(tmp_path / "p.csv")["mean"]).all()
 
 
+def test_fit_keeps_the_population_alone(tables, tmp_path):
+    """The file holds no coefficients of tasks, and predicts them."""
+    out = tmp_path / "lean.nc"
+    arguments = ["fit", "NIWLinear", "--data", tables / "train.csv", "--y", "score", "--task", "ward"]
+    arguments += [
+        "--draws",
+        20,
+        "--tune",
+        5,
+        "--chains",
+        2,
+        "--seed",
+        1,
+        "--keep",
+        "population",
+        "--out",
+        out,
+    ]
+    assert main([str(a) for a in arguments]) == 0
+    assert zoo.load(out).keep == "population" and "coefficients" not in zoo.load(out).posterior
+    assert (
+        main(["predict", str(out), "--data", str(tables / "new.csv"), "--out", str(tmp_path / "p.csv")]) == 0
+    )
+    assert np.isfinite(pd.read_csv(tmp_path / "p.csv")["mean"]).all()
+
+
 def test_fit_does_not_overwrite_unless_told(tables, tmp_path, capsys):
     out = tmp_path / "fit.nc"
     out.write_text("of somebody")

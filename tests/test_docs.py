@@ -22,6 +22,7 @@ PAGES = (
     "own-likelihood.md",
     "convergence.md",
     "long-runs.md",
+    "large-data.md",
     "distributions.md",
     "kernel-machines.md",
     "varying-coefficients.md",

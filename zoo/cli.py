@@ -153,6 +153,10 @@ def fit(
     tune: Tune = 1000,
     chains: Chains = 4,
     seed: Seed = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="draws, moments or population: what is kept of the tasks. Default: by the memory."),
+    ] = None,
     standardize: Annotated[
         bool, typer.Option(help="Scale features, and a real response (no labels, no counts).")
     ] = True,
@@ -178,7 +182,9 @@ def fit(
             training = training.standardize(y=has_a_scale(factory))
         check_data(factory, training)
         typer.echo(f"{factory!r}\n{training!r}")
-        result = factory.fit(training, method, draws=draws, tune=tune, chains=chains, random_seed=seed)
+        result = factory.fit(
+            training, method, draws=draws, tune=tune, chains=chains, random_seed=seed, keep=keep
+        )
         complete(result)
         result.idata.attrs.update({Y_ATTRIBUTE: y, **({TASK_ATTRIBUTE: task} if task else {})})
         result.save(temporary, overwrite=True)

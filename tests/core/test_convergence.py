@@ -573,11 +573,12 @@ def test_where_the_chains_stop(rows, monkeypatch):
 
     from zoo.support.memory import InsufficientMemoryError
 
-    def full(model, data, y, method, run, draws=None):
+    def full(model, data, y, method, run, keep, draws=None):
         if draws is not None:
             raise InsufficientMemoryError("it is full")
+        return "draws"
 
-    monkeypatch.setattr("zoo.core.fitting._require_memory", full)
+    monkeypatch.setattr("zoo.core.fitting.choose_keep", full)
     fit, [warning] = _fitted(rows, model, **options)
     assert fit.posterior.sizes["draw"] == 10
     assert "do not fit into memory: it is full" in str(warning.message)

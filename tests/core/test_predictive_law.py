@@ -398,3 +398,28 @@ def test_log_likelihood_of_a_conditioned_task_with_inputs_of_its_own_is_refused_
         grown = fit.condition(new, random_seed=1)
     with pytest.raises(ValueError, match=r"'newcomer' came by `condition`.*Fit all tasks together"):
         grown.compute_log_likelihood()
+
+
+@pytest.mark.parametrize("method", ["em", "gibbs"])
+def test_some_tasks_are_predicted_as_among_all(method):
+    """Every task has a noise of its own: a prediction of one task alone takes that task's, and its draws."""
+    rng = np.random.default_rng(2)
+    task = np.repeat(np.arange(6), 12)
+    X = rng.standard_normal((72, 2))
+    y = X @ [1.0, -1.0] + np.array([0.1, 0.3, 1.0, 3.0, 0.2, 2.0])[task] * rng.standard_normal(72)
+    data = zoo.MultiTaskData.from_arrays(X, y, task)
+    model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)))
+    run = {} if method == "em" else {"draws": 200, "tune": 100, "chains": 2}
+    fit = model.fit(data, method, random_seed=1, progress=False, **run)
+    every = fit.predict(data, random_seed=1)
+    for names in (["task 3"], ["task 5", "task 1"]):
+        rows = np.flatnonzero(np.isin(task, [int(name[-1]) for name in names]))
+        some = fit.predict(X[rows], [f"task {t}" for t in task[rows]], random_seed=1)
+        for column in ("mean", "sd", "lower", "upper"):
+            np.testing.assert_allclose(some[column], every[column][rows], rtol=1e-9, atol=1e-12)
+    # Draws as well: of the noise of the third task, ten times that of the first one.
+    spread = [
+        (fit.predict_draws(X[:1], f"task {t}", random_seed=1)).pipe(lambda d: d["y"] - d["f"]).std()
+        for t in (0, 3)
+    ]
+    assert spread[1] > 5.0 * spread[0]

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from zoo.inference.em.algorithm import conditional_covariances, conditional_draws, expectation_maximisation
+from zoo.inference.em.conditional import conditional_variances
 
 
 def _problem(seed, n=12, r=4, T=5, by_task=False, repeats=True, **options):
@@ -295,3 +296,30 @@ def test_noise_that_vanishes_raises_instead_of_nan():
             **problem, start=(np.zeros(4), np.eye(4), 1e-135), space="weights", tol=1e-300, min_gain=-1.0
         )
     assert expectation_maximisation(**problem, noise_floor=1e-3).noise >= 1e-3
+
+
+@pytest.mark.parametrize("r", [4, 40], ids=["a stack of tasks", "task by task"])
+def test_a_row_of_weight_two_is_two_rows(r):
+    p = _problem(9, n=12, r=r)
+    _, cov, noise = _start(9, r, 5)
+    places, new = np.array([0, 1, 2, 3, 4, 4]), np.random.default_rng(1).normal(size=(6, r))
+    twice = {name: np.concatenate([p[name], p[name][3:]]) for name in ("row", "task", "y")}
+    weight = np.where(np.arange(len(p["y"])) < 3, 1.0, 2.0)
+    X = p["inputs"]
+    np.testing.assert_allclose(
+        conditional_covariances(X, p["row"], p["task"], 5, cov, noise, weight),
+        conditional_covariances(X, twice["row"], twice["task"], 5, cov, noise),
+        rtol=1e-9,
+        atol=1e-9,
+    )
+    np.testing.assert_allclose(
+        conditional_variances(X, p["row"], p["task"], 5, cov, noise, new, places, weight),
+        conditional_variances(X, twice["row"], twice["task"], 5, cov, noise, new, places),
+        rtol=1e-9,
+    )
+    whole = conditional_covariances(X, p["row"], p["task"], 5, cov, noise, weight)
+    np.testing.assert_allclose(
+        conditional_variances(X, p["row"], p["task"], 5, cov, noise, new, places, weight),
+        np.einsum("mi,mij,mj->m", new, whole[places], new),
+        rtol=1e-8,
+    )

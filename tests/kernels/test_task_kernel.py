@@ -932,3 +932,30 @@ def test_bad_inputs():
         kernel(X, np.array([[0.0, 0.0, 4.0]]))
     with pytest.raises(NotImplementedError, match="Override task_matrix"):
         TaskKernel(3, T).task_matrix()
+
+
+class TwiceTheMean(MeanRegularised):
+    """A subclass that says its matrix alone."""
+
+    def task_matrix(self):
+        return 2.0 * super().task_matrix()
+
+
+@pytest.mark.parametrize("cls", [MeanRegularised, TwiceTheMean])
+def test_entries_are_those_of_the_matrix(cls):
+    kernel = cls(D, T, lam=0.3)
+    B, X = kernel.task_matrix().eval(), np.column_stack([RNG.standard_normal((7, D)), RNG.integers(0, T, 7)])
+    Y = np.column_stack([RNG.standard_normal((5, D)), RNG.integers(0, T, 5)])
+    for given in (X, Y):
+        entries = B[np.ix_(X[:, -1].astype(int), given[:, -1].astype(int))]
+        np.testing.assert_allclose(
+            kernel_matrix(kernel, X, given), entries * (X[:, :-1] @ given[:, :-1].T), rtol=1e-12
+        )
+    own = B.diagonal()[X[:, -1].astype(int)]
+    np.testing.assert_allclose(kernel_diagonal(kernel, X), own * np.sum(X[:, :-1] ** 2, axis=1), rtol=1e-12)
+
+
+def test_a_kernel_of_many_tasks_makes_no_matrix_of_them(monkeypatch):
+    kernel = MeanRegularised(D, 100_000, lam=0.3)  # whose matrix would take 80 GB
+    X = np.array([[1.0, 2.0, 99_999.0], [1.0, 0.0, 3.0]])
+    np.testing.assert_allclose(kernel_matrix(kernel, X), [[5.0 * 30_000.7, 0.7], [0.7, 30_000.7]])

@@ -85,7 +85,91 @@ _PROBIT = ("tests/inference/test_probit.py",)
 _ORDINAL = ("tests/inference/test_ordinal.py",)
 _RESPONSES = ("tests/inference/test_augmented_responses.py",)
 
+_KEPT = ("tests/core/test_keep.py",)
+_KNOWN_TASKS = ("tests/inference/test_known_tasks.py",)
+
 MUTANTS: tuple[Mutant, ...] = (
+    # ---------------------------------------------------------------- fits that keep less than all draws
+    Mutant(
+        "known_tasks_noise",
+        "the rows of a task count by the inverse of the noise instead of its square",
+        "zoo/inference/gibbs/known_tasks.py",
+        "precision = 1.0 / (noise * noise)",
+        "precision = 1.0 / noise",
+        _KNOWN_TASKS,
+    ),
+    Mutant(
+        "known_tasks_mean",
+        "the coefficients of a task are drawn as if the mean of the population were zero",
+        "zoo/inference/gibbs/known_tasks.py",
+        "gap -= S[k, j] * mean[j]",
+        "gap -= 0.0",
+        _KNOWN_TASKS,
+    ),
+    Mutant(
+        "known_tasks_draws",
+        "draws of coefficients have the law of the population around the mean of the task",
+        "zoo/inference/gibbs/known_tasks.py",
+        "                    u[i] -= F[k, i] * u[k]\n                u[i] /= F[i, i]\n            for i in range(D):\n",
+        "                    u[i] -= F[k, i] * u[k]\n            for i in range(D):\n",
+        _KNOWN_TASKS,
+    ),
+    Mutant(
+        "known_tasks_shared",
+        "coefficients that are drawn again forget what shared coefficients say of the responses",
+        "zoo/models/niw/known_tasks.py",
+        'linear = linear - np.einsum("tds,ns->ntd", cross, _flat(posterior[SHARED]))',
+        "linear = linear - 0.0 * cross.sum()",
+        (f"{_KEPT[0]}::test_predictions_are_the_exact_mixture_over_the_population",),
+    ),
+    Mutant(
+        "lean_squares",
+        "the sum of squares of a chain is taken around the mean of the draws before, on both sides",
+        "zoo/inference/run/lean.py",
+        "squares[i] += apart * (value[i] - mean[i])",
+        "squares[i] += apart * apart",
+        (f"{_KEPT[0]}::test_moments_are_those_of_the_draws",),
+    ),
+    Mutant(
+        "lean_between",
+        "the standard deviation of several chains leaves out how their means differ",
+        "zoo/inference/run/lean.py",
+        "np.sqrt(within + between)",
+        "np.sqrt(within + 0.0 * between)",
+        (f"{_KEPT[0]}::test_moments_are_those_of_the_draws",),
+    ),
+    Mutant(
+        "lean_checkpoint",
+        "a chain that goes on from a checkpoint begins its moments anew",
+        "zoo/inference/run/lean.py",
+        "                value[...] = new\n",
+        "                value[...] = 0.0 * value\n",
+        (f"{_KEPT[0]}::test_a_checkpoint_goes_on_with_the_moments",),
+    ),
+    Mutant(
+        "noise_of_other_tasks",
+        "a prediction of some tasks takes the noise of the first ones",
+        "zoo/core/predictive_law.py",
+        "posterior.isel(task=[position[name] for name in rows.task_names])",
+        "posterior.isel(task=range(len(rows.task_names)))",
+        ("tests/core/test_predictive_law.py::test_some_tasks_are_predicted_as_among_all[em]",),
+    ),
+    Mutant(
+        "task_sums_weight",
+        "the linear term of weighted rows has the roots of their weights once",
+        "zoo/inference/gibbs/task_sums.py",
+        "r[i] += xi * (h * y[n])",
+        "r[i] += xi * y[n]",
+        ("tests/inference/test_task_sums.py",),
+    ),
+    Mutant(
+        "em_variances_weight",
+        "predictive variances after EM do not see the weights of the rows",
+        "zoo/inference/em/conditional.py",
+        "A = rows.scaled(t, inputs)[0] @ root / noises[t]\n        if not len(A):",
+        "A = inputs[rows.of(t)[0]] @ root / noises[t]\n        if not len(A):",
+        ("tests/inference/test_em.py::test_a_row_of_weight_two_is_two_rows",),
+    ),
     # ---------------------------------------------------------------- augmentations of likelihoods
     Mutant(
         "truncated_normal_shift",

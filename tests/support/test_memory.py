@@ -54,11 +54,18 @@ def test_estimates_are_what_fits_hold(name, monkeypatch):
         def make_factory(self):
             return get_factory(name)()
 
-    import zoo.core.fitting as module
+    import zoo.core.keep as module
 
     asked: list[dict[str, int]] = []
+    count = module.numbers_of_a_draw
+
+    def noted(*arguments):
+        numbers = count(*arguments)
+        asked.append({**numbers.of_tasks, **numbers.others})
+        return numbers
+
     monkeypatch.setattr(module, "_SMALL_POSTERIOR", 0.0)
-    monkeypatch.setattr(module, "require_memory", lambda sizes, *rest: asked.append(sizes))
+    monkeypatch.setattr(module, "numbers_of_a_draw", noted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         fit = Case().fit()
@@ -115,3 +122,16 @@ def test_varying_coefficients_count_one_representation():
         varying_coefficient.VaryingCoefficientGP.representations,
     )
     assert sizes == {"noise": 1, "basis_weights": 7}
+
+
+def test_what_is_estimated_once_counts_once(monkeypatch):
+    data = many_tasks(300)
+    # A covariance of 300 x 300 tasks once, and 3 x 300 coefficients and few more in each of 4,000 draws.
+    monkeypatch.setattr(memory, "available_memory", lambda: int(8 * 4000 * (3 * 300 + 10) / 0.8))
+    monkeypatch.setattr("zoo.core.keep._SMALL_POSTERIOR", 0.0)
+    model = zoo.MultiTaskKernelMachine(kernel="mean_regularised")
+    monkeypatch.setattr(type(model), "_fit_exact", lambda *a, **k: (_ for _ in ()).throw(StopIteration))
+    with pytest.raises(StopIteration):  # the engine is reached
+        model.fit(data, "exact", progress=False)
+    with pytest.raises(InsufficientMemoryError, match="'task_cov'"):
+        model.fit(data, "gibbs", progress=False)

@@ -89,7 +89,7 @@ class AutoDraws:
         self._dims: Mapping[str, tuple[str, ...]] = {}
         self._found: Diagnosis | None = None
 
-    def begin(self, dims: Mapping[str, tuple[str, ...]], require_memory: Callable[[int], None]) -> AutoDraws:
+    def begin(self, dims: Mapping[str, tuple[str, ...]], require_memory: Callable[[int], Any]) -> AutoDraws:
         """Start the clock.
 
         Parameters

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zoo.data.multitask import MultiTaskData
+from zoo.data.within_tasks import by_group, variance_within_tasks
 
 __all__ = ["look_at_data"]
 
@@ -48,8 +49,7 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
     if data.is_sparse or data.n_features > _MOST_FEATURES:
         return ""
     X = np.asarray(data.X)
-    rows_by_task = data.rows_by_task()
-    still = _still_within_tasks(X, rows_by_task)
+    still = _still_within_tasks(X, data.task, data.n_tasks)
     sentences = []
     names = data.feature_names
     if still.sum() > 1:
@@ -67,7 +67,7 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
         more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
         sentences.append(f"features {', '.join(shown)}{more} say the same: drop one of each pair.")
     if labels is not None:
-        separated = _separated(X, rows_by_task, labels)
+        separated = _separated(X, data.task, data.n_tasks, labels)
         if separated:
             shown = [f"{data.task_names[t]!r} by {names[j]!r}" for t, j in separated[:_SHOWN]]
             more = f" and {len(separated) - _SHOWN} more tasks" if len(separated) > _SHOWN else ""
@@ -84,13 +84,10 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(shown)}{more}" if more else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _still_within_tasks(X: np.ndarray, rows_by_task: list[np.ndarray]) -> np.ndarray:
+def _still_within_tasks(X: np.ndarray, task: np.ndarray, n_tasks: int) -> np.ndarray:
     """Which features vary by next to nothing within every task, other than columns of zeros."""
     total = X.var(axis=0)
-    within = np.zeros(X.shape[1])
-    for rows in rows_by_task:
-        if len(rows):
-            within = np.maximum(within, X[rows].var(axis=0))
+    within = variance_within_tasks(X, task, n_tasks).max(axis=0)
     rounding = 1e-24 * np.square(X).mean(axis=0)
     return (within <= np.maximum(_NEXT_TO_NOTHING * total, rounding)) & (np.abs(X).max(axis=0) > 0.0)
 
@@ -126,15 +123,12 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(scores[:, 0] @ scores[:, 1]) if varies.all() else 0.0
 
 
-def _separated(X: np.ndarray, rows_by_task: list[np.ndarray], labels: np.ndarray) -> list[tuple[int, int]]:
+def _separated(X: np.ndarray, task: np.ndarray, n_tasks: int, labels: np.ndarray) -> list[tuple[int, int]]:
     """Tasks and the first feature by which a threshold tells their classes apart."""
-    found = []
-    for t, rows in enumerate(rows_by_task):
-        positive = labels[rows] > 0.0
-        if len(rows) < _LEAST_ROWS or min(positive.sum(), (~positive).sum()) < _LEAST_OF_A_CLASS:
-            continue
-        above, below = X[rows[positive]], X[rows[~positive]]
-        splits = (above.min(axis=0) > below.max(axis=0)) | (above.max(axis=0) < below.min(axis=0))
-        if splits.any():
-            found.append((t, int(np.argmax(splits))))
-    return found
+    group = 2 * task + (labels > 0.0)
+    low = by_group(np.minimum, X, group, 2 * n_tasks, np.nan)
+    high = by_group(np.maximum, X, group, 2 * n_tasks, np.nan)
+    sizes = np.bincount(group, minlength=2 * n_tasks).reshape(n_tasks, 2)
+    enough = (sizes.sum(axis=1) >= _LEAST_ROWS) & (sizes.min(axis=1) >= _LEAST_OF_A_CLASS)
+    splits = enough[:, None] & ((low[1::2] > high[::2]) | (high[1::2] < low[::2]))
+    return [(int(t), int(np.argmax(splits[t]))) for t in np.flatnonzero(splits.any(axis=1))]

@@ -14,6 +14,7 @@ import xarray as xr
 
 from zoo.core.fit import Fit
 from zoo.core.fitting import Asked, run_fit
+from zoo.core.keep import estimate_text
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError, choose, overridden_hooks
 from zoo.core.model_hooks import ModelHooks
 from zoo.core.predictive import joint_draws
@@ -146,8 +147,15 @@ class ModelFactory(ModelHooks):
         return self.assemble(self.prepare(data), y)[0]
 
     def requirements(self, data: MultiTaskData) -> pd.DataFrame:
-        """What the model holds: a table of name, kind, shape, dims, constraint and prior."""
-        return requirements_table(self.build(data), self.constraints)
+        """What the model holds: a table of name, kind, shape, dims, constraint, prior, and memory of 4 x 1,000 draws.
+
+        ``table.attrs["memory"]`` says in a sentence how much memory a fit by the default method would keep, for each
+        ``keep`` that it may take, and how much is free.
+        """
+        table = requirements_table(self.build(data), self.constraints)
+        y = self.validate_quietly(data)
+        table.attrs["memory"] = estimate_text(self, self.prepare(data), y)
+        return table
 
     def simulate(self, data: MultiTaskData, random_seed: Any = None) -> tuple[MultiTaskData, xr.Dataset]:
         """Draw parameters from the prior and a response for the rows of ``data``; return data and truth.
@@ -223,6 +231,7 @@ class ModelFactory(ModelHooks):
         *,
         max_draws: int | None = None,
         max_seconds: float | None = None,
+        keep: str | None = None,
         **method_options: Any,
     ) -> Fit:
         """Infer the posterior.
@@ -254,6 +263,12 @@ class ModelFactory(ModelHooks):
             Where ``draws="auto"`` stops: draws of each chain (default 20,000), and seconds of
             sampling. A round that would take longer, or that would not fit into memory, is not
             begun.
+        keep : {"draws", "moments", "population"}, optional
+            What of the draws is kept. "population" leaves out the coefficients of the tasks, which predictions draw
+            again, exactly, for the tasks that they are asked for; "moments" follows their means and standard
+            deviations beside it (``fit.idata["moments"]``). Only :class:`zoo.NIWLinear` with Gaussian noise of one
+            scale, by "gibbs", can leave them out. Default: "draws" where they fill less than half of the memory
+            that is free, or where nothing else is possible; a warning says where it is something else.
         **method_options
             Options of the method, for instance ``cores``; an unknown one raises with the list.
 
@@ -272,7 +287,8 @@ class ModelFactory(ModelHooks):
         Raises
         ------
         InsufficientMemoryError
-            The draws would not fit into the memory that is free; a ValueError and a MemoryError.
+            What is to be kept would not fit into the memory that is free; a ValueError and a MemoryError. It is
+            raised before anything is sampled.
         ValueError
             An argument is wrong; or the checkpoint is damaged, of another run, or no checkpoint at all.
         RuntimeError
@@ -280,7 +296,9 @@ class ModelFactory(ModelHooks):
         OSError
             The checkpoint cannot be written to. What it holds is intact: the same call goes on from there.
         """
-        asked = Asked(method, draws, tune, chains, random_seed, progress, checkpoint, max_draws, max_seconds)
+        asked = Asked(
+            method, draws, tune, chains, random_seed, progress, checkpoint, max_draws, max_seconds, keep
+        )
         return run_fit(self, data, asked, method_options)
 
     def _fit_nuts(

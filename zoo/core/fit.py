@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -83,19 +83,12 @@ class Fit:
         """The data that the population was learned from: without the tasks of :meth:`condition`."""
         if not self.conditioned:
             return self.data
-        data, n_tasks = self.data, self.data.n_tasks - len(self.conditioned)
-        old = data.task < n_tasks
-        # Rows of new tasks came last, each with an input of its own; inputs without rows stay.
-        return replace(
-            data,
-            inputs=data.inputs[: data.inputs.shape[0] - int(np.sum(~old))],
-            row=data.row[old],
-            y=data.y[old],
-            task=data.task[old],
-            task_names=data.task_names[:n_tasks],
-            t=None if data.t is None else data.t[old],
-            weight=None if data.weight is None else data.weight[old],
-        )
+        return self.data.first_tasks(self.data.n_tasks - len(self.conditioned))
+
+    @property
+    def keep(self) -> str:
+        """What of the draws was kept: all ("draws"), or less than those of the tasks ("moments", "population")."""
+        return str(self.idata["posterior"].attrs.get("keep", "draws"))
 
     @property
     def is_point(self) -> bool:
@@ -160,6 +153,7 @@ class Fit:
         said = [
             f"Fit({self.factory!r}, method={self.method!r}, {sizes['chain']} chains x {sizes['draw']} draws",
             f"{self.data.n_tasks} tasks",
+            "" if self.keep == "draws" else f"keep={self.keep!r}",
             shortfall(self.idata),
             short_verdict(self),
         ]
@@ -284,7 +278,7 @@ class Fit:
 
     def rows_to_predict(
         self, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
-    ) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
+    ) -> tuple[MultiTaskData, Mapping[str, np.ndarray], np.random.Generator]:
         """Rows as the model sees them, the draws that predict them, and the generator to go on with."""
         return read_prediction(self, X, task, t, new_task, random_seed)
 

@@ -14,6 +14,7 @@ from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import mark_if_interrupted
 from zoo.core.data_look import look_at_data
 from zoo.core.fit import Fit
+from zoo.core.keep import choose_keep
 from zoo.core.manifest import describe_run
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
 from zoo.core.protocols import Model
@@ -24,14 +25,10 @@ from zoo.inference.run.chains import seed_sequence
 from zoo.inference.run.checkpoint import open_checkpoint
 from zoo.likelihoods.coding import label_values
 from zoo.support.checks import one_of, whole_number
-from zoo.support.memory import require_memory, sizes_of_variables
 from zoo.support.seeds import random_number_source
 from zoo.support.warning_types import warn_user
 
 __all__ = ["Asked", "run_fit"]
-
-# A posterior of as many variables, each as large as its dims allow, that is no reason to look closer, in bytes.
-_MOST_VARIABLES, _SMALL_POSTERIOR = 10, 2e8
 
 
 class Asked(NamedTuple):
@@ -46,6 +43,7 @@ class Asked(NamedTuple):
     checkpoint: Any
     max_draws: int | None
     max_seconds: float | None
+    keep: str | None = None
 
 
 def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, Any]) -> Fit:
@@ -73,9 +71,16 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     run = Run(int(first), int(asked.tune), int(asked.chains), seed, asked.progress)
     _say_what_data_are(model, data, asked.progress)
     prepared = model.prepare(data)
-    _require_memory(model, prepared, y, method, run)
+    keep = choose_keep(model, prepared, y, method, run, asked.keep)
+    if keep != "draws":
+        if asked.keep is None and asked.checkpoint is not None:
+            raise ValueError(
+                f"keep is not given, and with the memory that is free now it would be {keep!r}. A run with a "
+                f"checkpoint goes on later, perhaps with more memory: say what it keeps, as keep={keep!r}."
+            )
+        options = {**options, "keep": keep}
     if auto is not None:
-        more = partial(_require_memory, model, prepared, y, method, run)
+        more = partial(choose_keep, model, prepared, y, method, run, keep)
         run = run._replace(until=auto.begin(model.variable_dims(prepared, y), more))
     _warn_of_a_missing_constant(model, data, prepared, y)
     look = data_look(model, prepared, y) if method.has_chains else ""
@@ -93,7 +98,9 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
             )
         if name != "nuts":  # whose own variables a user may define where they are not finite
             require_finite(result.posterior)
-    idata = to_datatree(model, data, prepared, y, result.posterior, result.stats, name, seed)
+    idata = to_datatree(
+        model, data, prepared, y, result.posterior, result.stats, name, seed, keep, result.moments
+    )
     fit: Fit = model.fit_class(factory=model, data=data, idata=idata, method=name)
     mark_if_interrupted(idata, run.draws if auto is None else auto.asked, run.chains, fit.is_point)
     if result.state is not None:
@@ -144,30 +151,6 @@ def data_look(model: Model, data: MultiTaskData, y: np.ndarray) -> str:
         return ""
     dims = model.variable_dims(data, y).get("coefficients", ())
     return said if set(dims) == {"feature", "task"} else ""
-
-
-def _require_memory(
-    model: Model, data: MultiTaskData, y: np.ndarray, method: Method, run: Run, draws: int | None = None
-) -> None:
-    """Raise where the draws that are kept, ``run.draws`` or as many as given, would not fit into memory."""
-    if method.point:
-        return
-    n_draws = run.draws if draws is None else draws
-    coords = model.coords(data)
-    kept = n_draws * run.chains
-    longest = max((len(v) for dim, v in coords.items() if dim not in ("obs", "input_row")), default=1)
-    if 8 * kept * _MOST_VARIABLES * longest**2 < _SMALL_POSTERIOR:
-        return  # no need to look at the variables one by one
-    sizes = sizes_of_variables(model.variable_dims(data, y), coords, model.representations)
-    # nutpie holds what it has drawn, auxiliary variables with it, while they are copied to the posterior.
-    copies = 2 if method.name == "nuts" else 1
-    thinner = ", with a larger thin for draws that tell more each," if "thin" in method.options else ""
-    require_memory(
-        sizes,
-        copies * kept,
-        f"draws={n_draws} with chains={run.chains} of method {method.name!r}",
-        f"Take fewer draws{thinner} or fewer chains.",
-    )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from zoo.core.fit import Fit
+from zoo.core.keep import KEEP
 from zoo.core.protocols import Model
 from zoo.core.storage import ATTRIBUTES, GROUPS, OPTIONAL, SCHEMA_VERSION, digest_of_tree
 from zoo.data.formula import FormulaDesign
@@ -105,6 +106,7 @@ def load(
         method = _method(tree, model)
         conditioned = _conditioned(conditioned, data)
         _require_draws(tree["posterior"].to_dataset(), data)
+        _require_kept(tree, data)
     # What a description or a variable of another kind than expected leads to is not to be foreseen.
     except Exception as error:
         raise ValueError(
@@ -206,6 +208,19 @@ def _require_draws(posterior: xr.Dataset, data: MultiTaskData) -> None:
     for dim in {"task", "task_bis"} & set(posterior.sizes):
         if posterior.sizes[dim] != data.n_tasks:
             raise ValueError(f"the posterior has {posterior.sizes[dim]} tasks, the data {data.n_tasks}")
+
+
+def _require_kept(tree: xr.DataTree, data: MultiTaskData) -> None:
+    """Raise unless what the file says that it keeps is known, and moments are those of the tasks of the data."""
+    keep = tree["posterior"].attrs.get("keep", "draws")
+    if keep not in KEEP or (keep == "moments") != ("moments" in tree.children):
+        raise ValueError(f"keep is {str(keep)[:20]!r}, and the file holds other things")
+    if keep == "moments":
+        moments = tree["moments"].to_dataset()
+        if moments.sizes.get("task") != data.n_tasks or any(
+            v.dtype.kind != "f" for v in moments.data_vars.values()
+        ):
+            raise ValueError("the moments are not numbers of the tasks of the data")
 
 
 def _t_names(constant: Any) -> tuple[str, ...] | None:

@@ -50,7 +50,9 @@ def describe_run(
     """
     packages = (*_ENGINES, *(_NUTS_ENGINES if method.name == "nuts" else ()))
     every = {
-        name: value for name, value in {**method.options, **options}.items() if name not in _FREE_OPTIONS
+        name: value
+        for name, value in {**method.options, **options}.items()
+        if name not in _FREE_OPTIONS and (name, value) != ("keep", "draws")
     }
     return {
         "versions": {"zoo": __version__, **{name: version(name) for name in packages}},

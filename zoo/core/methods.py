@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "Result",
     "Run",
     "UnsupportedMethodError",
+    "as_in",
     "choose",
     "overridden_hooks",
 ]
@@ -113,11 +114,14 @@ class Result(NamedTuple):
         What it says of the draws, (chain, draw).
     state : object, optional
         What predictions need and the engine has made already; ``factory.restore`` makes it of a fit from a file.
+    moments : mapping, optional
+        Mean and standard deviation of the draws of variables that are not kept, by name.
     """
 
     posterior: Any
     stats: Any
     state: Any = None
+    moments: Any = None
 
 
 def overridden_hooks(model: Model, engine: Callable[..., Any]) -> list[str]:
@@ -133,6 +137,12 @@ def overridden_hooks(model: Model, engine: Callable[..., Any]) -> list[str]:
         for hook in model.hooks
         if inspect.getattr_static(type(model), hook) is not inspect.getattr_static(owner, hook)
     ]
+
+
+def as_in(model: Model, cls: type, names: Iterable[str]) -> bool:
+    """Whether a model has these hooks as a class above it has them: no subclass changed one."""
+    kind = type(model)
+    return all(inspect.getattr_static(kind, name) is inspect.getattr_static(cls, name) for name in names)
 
 
 def choose(model: Model, method: str | None, data: MultiTaskData) -> str:

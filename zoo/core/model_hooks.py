@@ -42,6 +42,9 @@ class ModelHooks(ObservedByLikelihood):
     representations: ClassVar[tuple[str, ...]] = ()
     """Variables of which a posterior has one: what holds the functions, by the prior that the method takes."""
 
+    estimated_once: ClassVar[tuple[str, ...]] = ()
+    """Variables that methods which are given estimates hold once, whatever the number of draws."""
+
     unordered_dims: ClassVar[tuple[str, ...]] = ()
     """Dims whose order means nothing, as of the columns of a binary matrix."""
 
@@ -172,6 +175,27 @@ class ModelHooks(ObservedByLikelihood):
         For methods whose posterior is a point, and for variables that only new rows need.
         """
         return fit.posterior
+
+    def draws_of_tasks(
+        self, fit: Fit, names: tuple[str, ...]
+    ) -> Callable[[np.random.Generator], xr.Dataset] | None:
+        """What draws the variables that predictions of these tasks of the fit need, with these tasks alone.
+
+        None, as here, where predictions are made by :meth:`predictive_posterior`, with all tasks of the fit: the
+        place of a task may mean something to the hooks.
+        """
+        return None
+
+    def refuses_keep(self, method: str, data: MultiTaskData) -> str:
+        """Why fits of prepared data by a method cannot do without the draws of their tasks, as a sentence.
+
+        Empty where they can; here only the draws say what the variables of tasks are.
+        """
+        return f"{type(self).__name__} by {method!r} has no way to draw the variables of a task again."
+
+    def sampler_numbers(self, method: str, data: MultiTaskData, chains: int) -> int:
+        """How many numbers a sampler holds beside its draws; 0 where they are not worth an estimate."""
+        return 0
 
     def restore(self, fit: Fit) -> Any:
         """What predictions of a fit from a file need and its posterior does not hold; see :attr:`zoo.Fit.state`."""

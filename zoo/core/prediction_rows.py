@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from zoo.core.hooks import SHARED
+from zoo.core.keep import require_draws
 from zoo.core.protocols import Fitted
 from zoo.data.multitask import MultiTaskData
 from zoo.data.new_rows import read_rows
@@ -15,32 +19,67 @@ from zoo.support.seeds import generator
 __all__ = ["read_prediction"]
 
 
+class Later(Mapping[str, np.ndarray]):
+    """Draws by name that are made when somebody looks at them: a law in closed form needs none."""
+
+    def __init__(self, make: Callable[[], xr.Dataset]):
+        self._make = make
+
+    @cached_property
+    def _made(self) -> dict[str, np.ndarray]:
+        return _arrays(self._make())
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def _arrays(draws: xr.Dataset) -> dict[str, np.ndarray]:
+    return {str(name): values.to_numpy() for name, values in draws.items()}
+
+
 def read_prediction(
     fit: Fitted, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
-) -> tuple[MultiTaskData, dict[str, np.ndarray], np.random.Generator]:
+) -> tuple[MultiTaskData, Mapping[str, np.ndarray], np.random.Generator]:
     """Prepared rows, draws (chain, draw, ...) of the variables, and the generator to go on with."""
     rng = generator(random_seed)
     labels, features, t_values = read_rows(X, task, t, fit.data, new_task, lambda: not fit.uses_t)
-    draws = fit.factory.predictive_posterior(fit, rng)
-    posterior = {str(name): values.to_numpy() for name, values in draws.items()}
-    known = fit.data.task_names
-    unknown = sorted(set(labels) - set(known))
+    known, asked = fit.data.task_names, set(labels)
+    unknown = sorted(asked - set(known))
     if unknown and not new_task:
         raise ValueError(
             f"task {unknown[0]!r} is not among the {len(known)} tasks of the data. "
             "Check its name, or pass new_task=True to predict it from the population."
         )
+    posterior: Mapping[str, np.ndarray]
     if new_task:
-        overlap = sorted(set(labels) & set(known))
+        overlap = sorted(asked & set(known))
         if overlap:
             raise ValueError(
                 f"task {overlap[0]!r} is in the data, but new_task=True asks for new tasks. "
                 "Predict known and new tasks in two calls."
             )
         known = tuple(unknown)
-        posterior = dict(fit.factory.new_task(draws, list(known), rng))
+        draws = fit.factory.predictive_posterior(fit, rng)
+        of_new = dict(fit.factory.new_task(draws, list(known), rng))
         if SHARED in draws:  # the same for all tasks, new ones too
-            posterior.setdefault(SHARED, draws[SHARED].to_numpy())
+            of_new.setdefault(SHARED, draws[SHARED].to_numpy())
+        posterior = of_new
+    else:
+        names = known if len(asked) == len(known) else tuple(name for name in known if name in asked)
+        draw = fit.factory.draws_of_tasks(fit, names)
+        if draw is not None:
+            known, posterior = names, Later(partial(draw, rng))
+        else:
+            require_draws(
+                fit, f"a prediction of known tasks by {type(fit.factory).__name__}, with a hook of its own,"
+            )
+            posterior = _arrays(fit.factory.predictive_posterior(fit, rng))
     position = {name: i for i, name in enumerate(known)}
     n_rows = features.shape[0]
     rows = MultiTaskData(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ _VALUES_PER_BLOCK = 20_000_000
 
 
 def predictive_draws(
-    factory: Model, rows: MultiTaskData, posterior: dict[str, np.ndarray], rng: np.random.Generator
+    factory: Model, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws of f and y at new rows, each (S, n) for S posterior draws.
 
@@ -74,7 +74,7 @@ def predictive_draws(
 def at_draws(
     factory: Model,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     outputs: Callable[[ModelData, dict[str, Any]], list[Any]],
 ) -> list[np.ndarray]:
     """What ``outputs(data, priors)`` makes of the model's variables at prepared rows, evaluated at each posterior draw.
@@ -101,7 +101,7 @@ def depends_on(factory: Model, rows: MultiTaskData, name: str) -> bool:
 
 
 def pointwise_log_likelihood(
-    factory: Model, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]
+    factory: Model, data: MultiTaskData, y: np.ndarray, posterior: Mapping[str, np.ndarray]
 ) -> np.ndarray:
     """Log density of every row of the data at every posterior draw, (S, N), by the model's own likelihood term.
 
@@ -139,7 +139,7 @@ class PointwiseLogLikelihood:
         """Take other coded responses (N,)."""
         self._model.set_data("y_observed", y)
 
-    def __call__(self, posterior: dict[str, np.ndarray]) -> np.ndarray:
+    def __call__(self, posterior: Mapping[str, np.ndarray]) -> np.ndarray:
         """Log densities (S, N) at posterior draws (chain, draw, ...)."""
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in posterior.items()}
         n_draws = len(next(iter(flat.values())))

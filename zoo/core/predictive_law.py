@@ -16,7 +16,7 @@ draws that share their hyper-parameters, have S = 1.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +196,7 @@ def has_normal_noise(fit: Fitted) -> bool:
     return own and not likelihood_overridden(fit)
 
 
-def _noise(fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray]) -> np.ndarray:
+def _noise(fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray]) -> np.ndarray:
     """Standard deviation of y around f on the model's scale, (S or 1, n or 1)."""
     parameters = parameters_by_row(fit, rows, posterior, _size(posterior))
     return np.atleast_2d(np.asarray(fit.factory.likelihood.normal_sd(**parameters), dtype=np.float64))
@@ -209,7 +209,7 @@ def _owner(kind: type, name: str) -> type:
 def response_law(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool = False,
 ) -> NormalMixture | None:
@@ -225,7 +225,7 @@ def response_law(
         law = NormalMixture(f, np.zeros_like(f))
         noise = _noise(fit, rows, posterior)
     else:
-        noise = _noise(fit, rows, _own_draws(fit))
+        noise = _noise(fit, rows, _own_draws(fit, rows))
     if len(law.mean) == 1:
         noise = noise[:1]
     sd = np.broadcast_to(np.sqrt(law.sd**2 + noise**2), law.mean.shape)
@@ -261,7 +261,7 @@ def leave_one_out(fit: Fitted) -> np.ndarray | None:
     if law is None or len(law.mean) > 1:
         return None
     y = fit.factory.validate_quietly(fit.data)
-    variance = np.broadcast_to(_noise(fit, rows, _own_draws(fit))[0] ** 2, y.shape)
+    variance = np.broadcast_to(_noise(fit, rows, _own_draws(fit, rows))[0] ** 2, y.shape)
     left = 1.0 - law.sd[0] ** 2 / variance
     if np.any(left < _LEAST_LEFT):
         row = int(np.argmin(left))
@@ -275,25 +275,30 @@ def leave_one_out(fit: Fitted) -> np.ndarray | None:
     )
 
 
-def _own_draws(fit: Fitted) -> dict[str, np.ndarray]:
-    return {str(name): values.to_numpy() for name, values in fit.posterior.items()}
+def _own_draws(fit: Fitted, rows: MultiTaskData) -> dict[str, np.ndarray]:
+    """The draws of a fit, with the tasks of prepared rows, which may be some of its own."""
+    posterior = fit.posterior
+    if "task" in posterior.dims and rows.task_names != fit.data.task_names:
+        position = {name: i for i, name in enumerate(fit.data.task_names)}
+        posterior = posterior.isel(task=[position[name] for name in rows.task_names])
+    return {str(name): values.to_numpy() for name, values in posterior.items()}
 
 
 def parameters_beside(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> dict[str, np.ndarray]:
     """Parameters of the likelihood beside each part of a law of f: of one part, those of the first draw."""
-    own = _own_draws(fit)
+    own = _own_draws(fit, rows)
     parameters = parameters_by_row(fit, rows, own, _size(own))
     return {name: v[:1] for name, v in parameters.items()} if len(law.mean) == 1 else parameters
 
 
-def _size(posterior: dict[str, np.ndarray]) -> int:
+def _size(posterior: Mapping[str, np.ndarray]) -> int:
     return int(np.prod(next(iter(posterior.values())).shape[:2]))
 
 
 def summaries(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool,
     ci_prob: float,
@@ -321,7 +326,7 @@ def summaries(
 def _real(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool,
     ci_prob: float,

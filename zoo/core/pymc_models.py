@@ -24,6 +24,7 @@ from pytensor.graph.basic import Constant, clone_get_equiv
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 
+from zoo.core.keep import require_draws
 from zoo.core.predictive import hidden_variables
 from zoo.core.protocols import Fitted, Model
 from zoo.data.multitask import MultiTaskData
@@ -154,6 +155,7 @@ def model_of_fit(fit: Fitted) -> FitModel:
             f"method {fit.method!r} gives one estimate, of which predictive draws need more than fit.idata holds. "
             "Use `model, idata = fit.to_pymc()`, whose idata holds draws given the estimate."
         )
+    require_draws(fit, "fit.model", "fit.to_pymc(X, task=...) draws those of the rows that it is given.")
     held = fit.posterior
     y = factory.validate_quietly(fit.data)
     train = fit.population_data if fit.conditioned else None
@@ -177,7 +179,6 @@ def to_pymc(
         raise ValueError(
             "X is missing. Give the features of the rows, or leave task, t and new_task out too."
         )
-    draws: dict[str, np.ndarray]
     rows, draws, _ = fit.rows_to_predict(fit.data if known else X, task, t, new_task, random_seed)
     y = factory.validate_quietly(fit.data) if known else rows.y
     model, _ = factory.assemble(rows, y)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pymc as pm
 
+from zoo.support.memory import gigabytes
+
 __all__ = ["requirements_table"]
+
+# Kept draws of a fit by default: four chains of a thousand.
+_DRAWS = 4_000
 
 
 def requirements_table(model: pm.Model, constraints: dict[str, str]) -> pd.DataFrame:
-    """Name, kind, shape, dims, constraint and prior of every variable of ``model``.
+    """Name, kind, shape, dims, constraint, prior, and memory of 4 x 1,000 draws, of every variable of ``model``.
 
     Read off the model itself, so that a subclass's variables stand in it too. ``constraints`` names those of
     derived variables, which the model does not record.
@@ -20,14 +27,18 @@ def requirements_table(model: pm.Model, constraints: dict[str, str]) -> pd.DataF
     for variable in [*model.free_RVs, *model.deterministics, *model.observed_RVs]:
         name = variable.name
         observed = variable in model.observed_RVs
+        shape = tuple(int(n) for n in np.atleast_1d(variable.shape.eval())) if variable.ndim else ()
+        kept = not (observed or str(name).startswith("_"))
         rows.append(
             {
                 "name": name,
                 "kind": "observed" if observed else "derived" if name in derived else "free",
-                "shape": tuple(int(n) for n in np.atleast_1d(variable.shape.eval())) if variable.ndim else (),
+                "shape": shape,
                 "dims": ", ".join(map(str, model.named_vars_to_dims.get(name, ()))),
                 "constraint": constraints.get(name) or _constraint(model, variable),
                 "prior": "" if name in derived else _law(variable),
+                # What a posterior does not hold has none.
+                "memory": gigabytes(8 * _DRAWS * math.prod(shape)) if kept else "",
             }
         )
     return pd.DataFrame(rows).set_index("name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ __all__ = [
 def drawn_responses(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     restore: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -40,7 +41,7 @@ def drawn_responses(
 def drawn_at_moments(
     fit: Fitted,
     moments: tuple[np.ndarray, np.ndarray],
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same where f is normal with these moments at each row, and the likelihood's parameters are one point."""
@@ -58,7 +59,7 @@ def _restored(fit: Fitted, f: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
 
 
 def class_probability(
-    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], f: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """Probability of the positive class at each draw and row, (S, n)."""
     if likelihood_overridden(fit):
@@ -68,7 +69,7 @@ def class_probability(
 
 
 def mean_response(
-    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], f: np.ndarray, y: np.ndarray
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], f: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """Mean of a real response at each row, (n,), from draws (S, n) on the user's scale."""
     if likelihood_overridden(fit):
@@ -82,7 +83,7 @@ def mean_response(
 
 
 def parameters_by_row(
-    fit: Fitted, rows: MultiTaskData, posterior: dict[str, np.ndarray], n_draws: int
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], n_draws: int
 ) -> dict[str, np.ndarray]:
     """Draws of the likelihood's parameters, (S, n), or (S, 1) where all rows have the same."""
     parameters = {}

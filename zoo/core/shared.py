@@ -21,6 +21,7 @@ import pytensor.tensor as pt
 from zoo.core.factory import ModelFactory
 from zoo.core.hooks import SHARED, ModelData
 from zoo.data.multitask import MultiTaskData
+from zoo.data.within_tasks import range_within_tasks
 from zoo.inference.gibbs.shared_coefficients import SharedFeatures
 from zoo.support.checks import is_sparse, one_of, positive
 from zoo.support.warning_types import warn_user
@@ -134,10 +135,9 @@ class SharedCoefficients(ModelFactory):
         """Raise where a shared feature is no shared one; warn where the data do not tell it from others."""
         X: Any = data.X[:, [data.feature_names.index(name) for name in names]]
         X = X.toarray() if is_sparse(X) else X
-        for name, column in zip(names, X.T, strict=True):
-            varying = [
-                t for t, rows in enumerate(data.rows_by_task()) if len(rows) and np.ptp(column[rows]) > 0.0
-            ]
+        varies = range_within_tasks(X, data.task, data.n_tasks) > 0.0
+        for name, column, in_tasks in zip(names, X.T, varies.T, strict=True):
+            varying = np.flatnonzero(in_tasks)
             outside = column[data.task != varying[0]] if len(varying) == 1 and data.n_tasks > 2 else column
             if len(varying) == 1 and np.ptp(outside) == 0.0:
                 raise ValueError(
@@ -187,10 +187,7 @@ def _steady_within_tasks(data: MultiTaskData) -> np.ndarray:
         )
     X = np.asarray(data.X)
     spread = X.std(axis=0)
-    within = np.zeros(data.n_features)
-    for rows in data.rows_by_task():
-        if len(rows):
-            within = np.maximum(within, np.ptp(X[rows], axis=0))
+    within = range_within_tasks(X, data.task, data.n_tasks).max(axis=0)
     return (within <= _ROUNDING * spread) & (spread > _ROUNDING * np.abs(X).max(axis=0))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from zoo._version import __version__
@@ -34,6 +35,7 @@ OPTIONAL = (
     "zoo_grades",
 )
 GROUPS = ("posterior", "observed_data", "constant_data")
+OPTIONAL_GROUPS = ("moments",)
 
 
 def to_datatree(
@@ -45,14 +47,17 @@ def to_datatree(
     stats: Any,
     method: str,
     random_seed: Any,
+    keep: str = "draws",
+    moments: Any = None,
 ) -> xr.DataTree:
     """The DataTree of a fit; ``posterior`` and ``stats`` are Datasets or dicts of (chain, draw, ...) arrays.
 
-    ``prepared`` are the data as the model sees them.
+    ``prepared`` are the data as the model sees them; ``moments`` holds the mean and standard deviation of variables
+    whose draws are not kept, by name.
     """
-    coords = {k: list(v) for k, v in factory.coords(prepared).items()}
+    coords = factory.coords(prepared)
+    dims = factory.variable_dims(prepared, y) if moments or not isinstance(posterior, xr.Dataset) else {}
     if not isinstance(posterior, xr.Dataset):
-        dims = factory.variable_dims(prepared, y)
         posterior = _dataset(posterior, {name: dims.get(name, ()) for name in posterior}, coords)
     if not isinstance(stats, xr.Dataset):
         stats = _dataset(stats, {name: () for name in stats}, {})
@@ -75,9 +80,10 @@ def to_datatree(
         "sampling_method": method,
         "random_seed": described(random_seed),
         "jitter": factory.jitter,
+        **({} if keep == "draws" else {"keep": keep}),
     }
     names_only = {
-        "task": list(data.task_names), "feature": list(data.feature_names), "obs": np.arange(data.n_rows)
+        "task": list(data.task_names), "feature": list(data.feature_names), "obs": pd.RangeIndex(data.n_rows)
     }  # fmt: skip
     return xr.DataTree.from_dict(
         {
@@ -85,8 +91,20 @@ def to_datatree(
             "sample_stats": stats.assign_attrs(attrs),
             "observed_data": xr.Dataset({"y": ("obs", data.y)}, coords={"obs": names_only["obs"]}),
             "constant_data": xr.Dataset(constant, coords=names_only),
+            **({"moments": _moments(moments, dims, coords)} if moments else {}),
         }
     )
+
+
+def _moments(values: dict[str, tuple[np.ndarray, np.ndarray]], dims: Any, coords: Any) -> xr.Dataset:
+    """``name_mean`` and ``name_sd`` of each variable."""
+    variables = {
+        f"{name}_{what}": (dims[name], array)
+        for name, parts in values.items()
+        for what, array in zip(("mean", "sd"), parts, strict=True)
+    }
+    used = {dim: list(coords[dim]) for name in values for dim in dims[name]}
+    return xr.Dataset(variables, coords=used)
 
 
 def _inputs_to_variables(data: MultiTaskData) -> dict[str, Any]:
@@ -105,7 +123,7 @@ def _dataset(values: dict[str, np.ndarray], dims: dict[str, Any], coords: dict[s
     variables = {name: (("chain", "draw", *dims[name]), array) for name, array in values.items()}
     chain, draw = next(iter(values.values())).shape[:2]
     sizes = {d: n for name, array in values.items() for d, n in zip(dims[name], array.shape[2:], strict=True)}
-    used = {d: _counted(coords[d], n) for d, n in sizes.items() if d in coords}
+    used = {d: _counted(list(coords[d]), n) for d, n in sizes.items() if d in coords}
     return xr.Dataset(variables, coords={"chain": np.arange(chain), "draw": np.arange(draw), **used})
 
 
@@ -164,4 +182,5 @@ def _own_class(cls: type) -> dict[str, str]:
 def digest_of_tree(tree: xr.DataTree) -> str:
     """SHA-256 of what a file says of a fit: its groups and its description."""
     texts = [str(tree.attrs[name]) for name in (*ATTRIBUTES, *OPTIONAL) if name in tree.attrs]
-    return tree_digest(tree, GROUPS, texts)
+    groups = (*GROUPS, *(group for group in OPTIONAL_GROUPS if group in tree.children))
+    return tree_digest(tree, groups, texts)

@@ -20,6 +20,8 @@ from zoo.support.warning_types import warn_user
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+_NUMBER = re.compile(r"(?:task )?(-?\d+)(?:\.0)?")
+
 __all__ = ["column_labels", "features_by_name", "read_rows", "with_intercept"]
 
 
@@ -244,9 +246,9 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
     if isinstance(task, pd.Series | pd.Index):  # a column of a table holds labels, never positions
         return column_labels(values, known)
     values = _whole(values, known)
-    numbers = _numbers_in(known)
     if values.dtype.kind not in "iu":
         return [str(v) for v in values]
+    numbers = _numbers_in(known)
     if numbers is not None and numbers != list(range(len(known))):
         # The labels that the tasks came with and their positions differ: never guess.
         raise ValueError(
@@ -264,12 +266,12 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
 
 def column_labels(values: np.ndarray, known: tuple[str, ...]) -> list[str]:
     """Names of the tasks that a column of a table holds; whole numbers are those in the known names, 1.0 is 1."""
-    by_number = dict(zip(_numbers_in(known) or [], known, strict=False))
+    labels = _whole(np.asarray(values), known)
+    whole = [isinstance(v, Integral) and not isinstance(v, bool | np.bool_) for v in labels]
+    by_number = dict(zip(_numbers_in(known) or [], known, strict=False)) if any(whole) else {}
     return [
-        by_number.get(int(v), str(v))
-        if isinstance(v, Integral) and not isinstance(v, bool | np.bool_)
-        else str(v)
-        for v in _whole(np.asarray(values), known)
+        by_number.get(int(v), str(v)) if is_whole else str(v)
+        for v, is_whole in zip(labels, whole, strict=True)
     ]
 
 
@@ -282,14 +284,19 @@ def _whole(values: np.ndarray, known: tuple[str, ...]) -> np.ndarray:
         )
     if values.dtype.kind != "O":
         return values
-    result = values.copy()
+    result, names = values.copy(), frozenset(known) if any(isinstance(v, float) for v in values) else known
     for row, value in enumerate(values):
-        if isinstance(value, float) and value.is_integer() and str(value) not in known:
+        if isinstance(value, float) and value.is_integer() and str(value) not in names:
             result[row] = int(value)
     return result
 
 
 def _numbers_in(known: tuple[str, ...]) -> list[int] | None:
     """The whole numbers that the task names are ("7") or were made from ("task 7"); None if they are words."""
-    matches = [re.fullmatch(r"(?:task )?(-?\d+)(?:\.0)?", name) for name in known]
-    return [int(m[1]) for m in matches if m] if all(matches) else None
+    numbers = []
+    for name in known:
+        found = _NUMBER.fullmatch(name)
+        if found is None:
+            return None
+        numbers.append(int(found[1]))
+    return numbers

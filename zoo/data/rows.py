@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -187,6 +187,20 @@ class TaskRows:
                 f"X is sparse, and {result} would be dense. Make the data from X.toarray(), "
                 f"if that fits into memory{otherwise}."
             )
+
+    def first_tasks(self, n_tasks: int) -> Self:
+        """The data of the first tasks, whose rows and inputs came first; inputs without rows stay."""
+        old = self.task < n_tasks
+        return replace(
+            self,
+            inputs=self.inputs[: self.inputs.shape[0] - int(np.sum(~old))],
+            row=self.row[old],
+            y=self.y[old],
+            task=self.task[old],
+            task_names=self.task_names[:n_tasks],
+            t=None if self.t is None else self.t[old],
+            weight=None if self.weight is None else self.weight[old],
+        )
 
     def rows_by_task(self) -> list[np.ndarray]:
         """Positions of each task's observations, in task order."""

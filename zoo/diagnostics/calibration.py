@@ -148,6 +148,8 @@ def sbc(
     name = _exact_method(factory, data, method)
     if folder is not None and random_seed is None:
         raise ValueError("folder is given without random_seed. Give a seed, so that a later call can go on.")
+    if options.get("keep") not in (None, "draws"):
+        raise ValueError(f"keep is {options['keep']!r}, and ranks are of all variables. Leave it out.")
     sequence = np.random.SeedSequence(generator(random_seed).integers(2**32, size=4).tolist())
     first, second = sequence.spawn(2)
     y, truth = joint_draws(factory, data, replications, int(first.generate_state(1)[0]))

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from zoo.inference.compiled import njit
+
 __all__ = ["NOISE_RATE", "NOISE_SHAPE", "linear_regression_draws"]
 
 NOISE_SHAPE = 2.0
@@ -32,6 +34,8 @@ NOISE_RATE = 1.0
 
 # Below e^-12 of its scale the half-normal prior holds 5e-6 of its mass, above e^2 it holds 1e-13.
 _LOG_SCALE = np.linspace(-12.0, 2.0, 2801)
+# A look at every so many points of the grid finds where the density is not negligible, in logarithms.
+_STRIDE, _NEGLIGIBLE = 8, 50.0
 
 
 def linear_regression_draws(
@@ -66,26 +70,55 @@ def linear_regression_draws(
     U, d, V = np.linalg.svd(X, full_matrices=False)
     u = U.T @ y
     outside = y - U @ u
-    tau = scale * np.exp(_LOG_SCALE)
-
-    def residual(tau: np.ndarray) -> np.ndarray:
-        return outside @ outside + (u**2 / (1.0 + (tau[:, None] * d) ** 2)).sum(axis=1)
-
+    left = float(outside @ outside)
     shape = NOISE_SHAPE + size / 2.0
-    log_density = (
-        _LOG_SCALE  # Jacobian of log tau
-        - 0.5 * (tau / scale) ** 2
-        - 0.5 * np.log1p((tau[:, None] * d) ** 2).sum(axis=1)
-        - shape * np.log(NOISE_RATE + 0.5 * residual(tau))
-    )
+    log_density = np.empty(len(_LOG_SCALE))
+    _log_density(_LOG_SCALE, scale, d**2, u**2, left, shape, NOISE_RATE, _STRIDE, _NEGLIGIBLE, log_density)
     tau_draws = scale * np.exp(_invert(_LOG_SCALE, log_density, rng.random(n_draws)))
-    variance = (NOISE_RATE + 0.5 * residual(tau_draws)) / rng.gamma(shape, size=n_draws)
-    noise, column = np.sqrt(variance), tau_draws[:, None]
+    column = tau_draws[:, None]
     shrunk = 1.0 + (column * d) ** 2
+    residual = left + (u**2 / shrunk).sum(axis=1)
+    noise = np.sqrt((NOISE_RATE + 0.5 * residual) / rng.gamma(shape, size=n_draws))
     prior = noise[:, None] * column * rng.standard_normal((n_draws, X.shape[1]))
     # The prior's draw, narrowed along V, about the mean.
     along = column**2 * d * u / shrunk + (prior @ V.T) * (1.0 / np.sqrt(shrunk) - 1.0)
     return prior + along @ V, noise, tau_draws
+
+
+@njit(cache=True, nogil=True)
+def _log_density(grid, scale, values, squares, left, shape, rate, stride, negligible, out):
+    """Fill ``out`` with the log density of log tau on the grid, and with -inf where it has no mass.
+
+    Every ``stride``-th point says where that is.
+    """
+    highest = -np.inf
+    for first in range(0, len(grid), stride):
+        out[first] = _log_density_at(grid[first], scale, values, squares, left, shape, rate)
+        highest = max(highest, out[first])
+    least = highest - negligible
+    for first in range(0, len(grid), stride):
+        last = min(first + stride, len(grid))
+        near = out[first] > least or (last < len(grid) and out[last] > least)
+        for i in range(first + 1, last):
+            out[i] = -np.inf
+            if near:
+                out[i] = _log_density_at(grid[i], scale, values, squares, left, shape, rate)
+
+
+@njit(cache=True, nogil=True)
+def _log_density_at(x, scale, values, squares, left, shape, rate):
+    """Log density at one logarithm of tau in units of ``scale``, with the Jacobian of the logarithm."""
+    relative = np.exp(2.0 * x)
+    residual, product, determinant = left, 1.0, 0.0
+    for i in range(len(values)):
+        shrunk = 1.0 + relative * scale * scale * values[i]
+        residual += squares[i] / shrunk
+        product *= shrunk
+        if product > 1e150:  # before it overflows
+            determinant += np.log(product)
+            product = 1.0
+    determinant += np.log(product)
+    return x - 0.5 * relative - 0.5 * determinant - shape * np.log(rate + 0.5 * residual)
 
 
 def _invert(grid: np.ndarray, log_density: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -51,6 +51,12 @@ class MeanRegularised(TaskKernel):
         lam, T = tensor(self.lam), self.n_tasks
         return (1.0 - lam) * pt.ones((T, T)) + lam * T * pt.eye(T)
 
+    def entries(self, task: Any, other: Any) -> Any:
+        """``1 - lam``, and ``lam T`` more where the tasks are the same: no (T, T) tensor of many tasks."""
+        lam, T = tensor(self.lam), self.n_tasks
+        same = pt.ones_like(task) if other is None else pt.eq(task[:, None], other[None])
+        return (1.0 - lam) + lam * T * same
+
     def loadings(self) -> tuple[Any, Any]:
         """``lam T`` for each task, and one shared column ``sqrt(1 - lam)``."""
         lam = tensor(self.lam)

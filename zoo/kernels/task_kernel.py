@@ -8,6 +8,7 @@ PyMC's own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -115,13 +116,26 @@ class TaskKernel(cov.Covariance):
         said = next(cls for cls in type(self).__mro__ if {"loadings", "task_matrix"} & set(vars(cls)))
         return self.loadings() if "loadings" in vars(said) else None
 
+    def entries(self, task: Any, other: Any) -> Any:
+        """Entries of B between tasks (n,) and others (m,), (n, m); ``other`` None: (n,), of each with itself.
+
+        A class whose B follows a simple rule says them without the (T, T) tensor.
+        """
+        B = self.task_matrix()
+        return pt.diagonal(B)[task] if other is None else B[task][:, other]
+
+    def _matching_entries(self) -> Any:
+        """:meth:`entries`, or those of the matrix where a subclass overrides :meth:`task_matrix` alone."""
+        said = next(cls for cls in type(self).__mro__ if {"entries", "task_matrix"} & set(vars(cls)))
+        return self.entries if "entries" in vars(said) else partial(TaskKernel.entries, self)
+
     # ---------------------------------------------------------------- PyMC
 
     def full(self, X: Any, Xs: Any = None) -> Any:
         """Covariance of the rows of ``X`` (and ``Xs``) as a PyTensor variable, (n, m)."""
         x, task = self.split(X)
         t, other = (None, task) if Xs is None else self.split(Xs)
-        return self.task_matrix()[task][:, other] * self._between(x, t)
+        return self._matching_entries()(task, other) * self._between(x, t)
 
     def diag(self, X: Any) -> Any:
         """Variance of the rows of ``X`` as a PyTensor variable, (n,)."""
@@ -130,7 +144,7 @@ class TaskKernel(cov.Covariance):
             variance = self.base(x, diag=True)
         else:
             variance = pt.sum((x if self.Q is None else x @ tensor(self.Q)) * x, axis=1)
-        return pt.diagonal(self.task_matrix())[task] * variance
+        return self._matching_entries()(task, None) * variance
 
     def _between(self, x: Any, t: Any) -> Any:
         if self.base is not None:

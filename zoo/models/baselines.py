@@ -11,7 +11,7 @@ import xarray as xr
 
 from zoo.core.factory import ModelFactory
 from zoo.core.hooks import ModelData
-from zoo.core.methods import Method, Result, Run
+from zoo.core.methods import Method, Result, Run, as_in
 from zoo.core.prior_density import standard_normal_density
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.conjugate import NOISE_RATE, NOISE_SHAPE, linear_regression_draws
@@ -60,6 +60,15 @@ class _Regression(ModelFactory):
         scale = tau * parameters["noise"] if self._in_units_of_noise else tau
         white = pm.Normal("_coefficients", dims=("feature", *task))
         return {"coefficients": pm.Deterministic("coefficients", white * scale, dims=("feature", *task))}
+
+    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
+        """Dims of the variables by name, without a PyMC model of all rows, unless a subclass changed a hook."""
+        if not as_in(self, _Regression, (*self.hooks, "add_parameters", "parameter_dims")):
+            return super().variable_dims(data, y)
+        dims = {"coefficients": ("feature", "task") if self.by_task else ("feature",)}
+        if self.by_task:
+            dims["shrinkage"] = ("task",)
+        return {**dims, **{name: of for name in self.likelihood.learned if (of := self.parameter_dims(name))}}
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Density of the coefficients given the noise."""
@@ -111,16 +120,19 @@ class _Regression(ModelFactory):
         X = data.X
         groups = data.rows_by_task() if self.by_task else [np.arange(data.n_rows)]
         total = run.chains * run.draws
-        parts = [
-            draws(
-                X[at], y[at], total, self.prior_scale, rng, None if data.weight is None else data.weight[at]
-            )
-            for at in groups
-        ]
-        posterior = {}
-        for name, values in zip(names, zip(*parts, strict=True), strict=True):
-            stacked = np.stack(values, axis=-1) if self.by_task else values[0]
-            posterior[name] = stacked.reshape(run.chains, run.draws, *stacked.shape[1:])
+        posterior: dict[str, np.ndarray] = {}
+        for t, at in enumerate(groups):
+            weight = None if data.weight is None else data.weight[at]
+            for name, values in zip(
+                names, draws(X[at], y[at], total, self.prior_scale, rng, weight), strict=True
+            ):
+                # Filled task by task: a list of all would hold the draws twice.
+                if name not in posterior:
+                    posterior[name] = np.empty((*values.shape, len(groups)))
+                posterior[name][..., t] = values
+        for name, values in posterior.items():
+            of_groups = values if self.by_task else values[..., 0]
+            posterior[name] = of_groups.reshape(run.chains, run.draws, *of_groups.shape[1:])
         return Result(posterior, {"independent": np.ones((run.chains, run.draws), dtype=bool)})
 
 

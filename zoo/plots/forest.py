@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from zoo.core.keep import require_draws
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of, probability
 
@@ -85,6 +86,7 @@ def choose_coefficients(
     fit: Fit, feature: str | None, tasks: Sequence[str] | None
 ) -> tuple[xr.DataArray, str, str]:
     """Coefficients to show, the title, and the dim that the lines run over."""
+    require_draws(fit, "a picture of coefficients")
     if "coefficients" not in fit.idata["posterior"]:
         raise ValueError(
             f"fit has no 'coefficients' in its posterior ({fit.factory!r}). Use a model that is linear in x."

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from zoo.core.keep import require_draws
 from zoo.plots.correlation import mean_correlation
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of
@@ -54,6 +55,7 @@ def task_map(
         The posterior has neither ``task_cov`` nor coefficients of tasks, there are fewer than three tasks, or a name
         is unknown.
     """
+    require_draws(fit, "a map of the tasks")
     known = [str(name) for name in fit.posterior["task"].to_numpy()] if "task" in fit.posterior.dims else []
     similarity, what = _similarity(fit)
     if len(known) < 3:

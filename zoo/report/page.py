@@ -66,6 +66,13 @@ footer { color: var(--soft); font-size: 0.85rem; margin-top: 1.5rem; }
 """
 
 
+# What the report says of a fit without the draws of its tasks.
+_KEPT = {
+    "moments": "the draws of the population, and means and standard deviations of each task (keep='moments')",
+    "population": "the draws of the population; coefficients of tasks are drawn again (keep='population')",
+}
+
+
 def page(
     fit: Fit,
     folder: Path,
@@ -132,6 +139,8 @@ def _fitted(fit: Fit) -> str:
         else ("scale", "that of your data"),
         ("fields", _settings(factory)),
     ]
+    if fit.keep != "draws":
+        facts.insert(3, ("kept", _KEPT[fit.keep]))
     if short := shortfall(fit.idata):
         facts.insert(3, ("stopped early", f"The fit was {short}."))
     return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in facts) + "</dl>"

@@ -182,6 +182,10 @@ def names(
     if length is not None and len(given) != length:
         raise ValueError(f"{argument} has {len(given)} names for {length} columns. Give one per column.")
     result = tuple("" if _is_missing(value) else str(value) for value in given)
+    # A look at all of them together, which millions of names can bear; only where it finds a fault, one by one.
+    text = "".join(result)
+    if len(set(result)) == len(result) and "" not in result and "\0" not in text and _is_unicode(text):
+        return result
     seen: set[str] = set()
     for name in result:
         if not name:
@@ -194,6 +198,15 @@ def names(
             )
         seen.add(name)
     return result
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text has no lone surrogate, so that a file can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_missing(value: Any) -> bool:
@@ -221,17 +234,20 @@ def task_codes(task: Any, n_rows: int, task_names: Sequence[str] | None) -> tupl
     if raw.dtype.kind in "iuf":
         return _numeric_codes(_whole_numbers(raw), task_names)
     labels = text_labels(raw, "task")
-    order = list(task_names) if task_names is not None else sorted(set(labels))
-    index = {name: i for i, name in enumerate(order)}
-    for row, label in enumerate(labels):
-        if label not in index:
-            raise ValueError(f"task is {label!r} in row {row}, which task_names does not hold. Add it.")
-    _no_empty_task(np.array([index[v] for v in labels]), order)
-    return np.array([index[v] for v in labels], dtype=np.int64), order
+    number, distinct = pd.factorize(labels)
+    order = list(task_names) if task_names is not None else sorted(distinct)
+    codes = pd.Index(order, dtype=object).get_indexer(pd.Index(distinct, dtype=object))[number]
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise ValueError(f"task is {labels[row]!r} in row {row}, which task_names does not hold. Add it.")
+    _no_empty_task(codes, order)
+    return codes.astype(np.int64), order
 
 
-def text_labels(values: np.ndarray, argument: str) -> list[str]:
-    """Task values as text; raises where that joins values that differ, or parts values that are equal."""
+def text_labels(values: np.ndarray, argument: str) -> np.ndarray:
+    """Task values as an array of text; raises where that joins values that differ, or parts values that are equal."""
+    if values.dtype.kind == "U" or pd.api.types.infer_dtype(values, skipna=False) == "string":
+        return values.astype(object)  # text already: nothing is joined or parted
     labels = [str(v) for v in values]
     try:
         distinct = len(set(values.tolist()))
@@ -242,7 +258,7 @@ def text_labels(values: np.ndarray, argument: str) -> list[str]:
             f"{argument} holds values of several kinds, or that are no names, such as {values[0]!r}. "
             "Give text, or whole numbers."
         )
-    return labels
+    return np.array(labels, dtype=object)
 
 
 def _whole_numbers(raw: np.ndarray) -> np.ndarray:

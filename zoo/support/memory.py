@@ -8,11 +8,20 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["InsufficientMemoryError", "available_memory", "require_memory", "sizes_of_variables"]
+__all__ = [
+    "InsufficientMemoryError",
+    "available_memory",
+    "gigabytes",
+    "require_bytes",
+    "require_memory",
+    "sizes_of_variables",
+]
 
 # Of the free memory: the rest is for what an engine needs beside the draws.
 _SHARE = 0.8
 _BYTES = 8
+# Where Linux says how many pages a process has mapped.
+_MAPPED = Path("/proc/self/statm")
 # Where a control group of Linux says how much its processes may have, by version of that interface.
 _LIMITS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -25,7 +34,7 @@ class InsufficientMemoryError(MemoryError, ValueError):
 
 
 def available_memory() -> int:
-    """Bytes that this process can still have: of the machine, or of the container that it is in."""
+    """Bytes that this process can still have: of the machine, the container that it is in, or its address space."""
     import psutil
 
     available = int(psutil.virtual_memory().available)
@@ -35,7 +44,20 @@ def available_memory() -> int:
         except (OSError, ValueError):  # another system, or no limit ("max")
             continue
         available = min(available, max(left, 0))
-    return available
+    left_to_map = _left_of_address_space()
+    return available if left_to_map is None else min(available, left_to_map)
+
+
+def _left_of_address_space() -> int | None:
+    """Bytes that this process can still map, where its address space is limited (``ulimit -v``)."""
+    try:
+        import resource
+    except ImportError:  # another system
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY or not _MAPPED.exists():
+        return None
+    return max(0, limit - int(_MAPPED.read_text().split()[0]) * resource.getpagesize())
 
 
 def sizes_of_variables(
@@ -87,16 +109,34 @@ def require_memory(numbers: Mapping[str, int], draws: int, argument: str, advice
     InsufficientMemoryError
         A ValueError and a MemoryError.
     """
-    needed = _BYTES * draws * sum(numbers.values())
-    available = available_memory()
-    if needed <= _SHARE * available:
+    require_bytes({name: _BYTES * draws * n for name, n in numbers.items()}, argument, advice)
+
+
+def require_bytes(needed: Mapping[str, int], argument: str, advice: str) -> None:
+    """Raise where parts of these sizes would not fit, as :func:`require_memory` does.
+
+    Parameters
+    ----------
+    needed : mapping
+        Bytes, by what they are.
+    argument, advice : str
+        What the message names, and the sentence that says what to do.
+
+    Raises
+    ------
+    InsufficientMemoryError
+        A ValueError and a MemoryError.
+    """
+    total, available = sum(needed.values()), available_memory()
+    if total <= _SHARE * available:
         return
-    largest = max(numbers, key=lambda name: numbers[name])
+    largest = max(needed, key=lambda name: needed[name])
     raise InsufficientMemoryError(
-        f"{argument} would need {_gigabytes(needed)} of memory ({_gigabytes(_BYTES * draws * numbers[largest])} for "
-        f"{largest!r}), and {_gigabytes(available)} are free. {advice}"
+        f"{argument} would need {gigabytes(total)} of memory ({gigabytes(needed[largest])} for {largest!r}), and "
+        f"{gigabytes(available)} are free. {advice}"
     )
 
 
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:.3g} GB"
+def gigabytes(size: float) -> str:
+    """A number of bytes as text."""
+    return f"{size / 1e9:.3g} GB" if size > 1e8 else f"{size / 1e6:.3g} MB"

@@ -20,6 +20,7 @@ from zoo.data.multitask import MultiTaskData
 from zoo.datasets import simulate_matrix_normal
 from zoo.registry import load
 from zoo.support.warning_types import collected
+from zoo.testing.kept_draws import KeepTests
 from zoo.testing.likelihood_field import LikelihoodTests
 from zoo.testing.quick import QUICK
 from zoo.testing.row_weights import WeightTests
@@ -41,7 +42,7 @@ def _quickly(by_nuts: bool) -> Iterator[dict[str, Any]]:
         yield {"nuts": _QUICK_NUTS}
 
 
-class FactoryTestCase(LikelihoodTests, WeightTests):
+class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests):
     """The contract of a factory.
 
     Subclass it in a test module as ``TestMyModel`` and say what is tested:
@@ -133,11 +134,12 @@ class FactoryTestCase(LikelihoodTests, WeightTests):
         assert np.array_equal(before[1], data.y)
 
     def test_requirements(self) -> None:
-        """The requirements table lists every variable with its shape."""
+        """The requirements table lists every variable with its shape, and says how much memory a fit keeps."""
         factory, data = self.make_factory(), self.make_data()
         table = factory.requirements(data)
         assert isinstance(table, pd.DataFrame)
-        assert set(table.columns) == {"kind", "shape", "dims", "constraint", "prior"}
+        assert set(table.columns) == {"kind", "shape", "dims", "constraint", "prior", "memory"}
+        assert factory.default_method(data) in table.attrs["memory"]
         model = factory.build(data)
         assert set(table.index) == {v.name for v in model.basic_RVs + model.deterministics}
         assert table.loc["y", "shape"] == (data.n_rows,)

@@ -7,6 +7,9 @@ from scipy.linalg import lapack, solve_triangular
 
 from zoo.inference.em.parts import cholesky_factor, sort_rows
 
+# Coefficients of a task, up to which matrices of many tasks are worked on as one stack, and numbers in such a stack.
+_SMALL, _AT_A_TIME = 32, 4_000_000
+
 __all__ = ["conditional_covariances", "conditional_draws", "conditional_means", "conditional_variances"]
 
 
@@ -73,6 +76,13 @@ def conditional_covariances(
     rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks, weight), np.broadcast_to(noise, n_tasks)
     root, r = cholesky_factor(cov, "cov"), len(cov)
     result = np.empty((n_tasks, r, r))
+    if r <= _SMALL:
+        for some, X, _ in rows.stacks(inputs, _AT_A_TIME):
+            A = X @ root / noises[some][:, None, None]
+            inverse = np.linalg.inv(np.linalg.cholesky(np.eye(r) + A.transpose(0, 2, 1) @ A))
+            half = inverse @ root.T
+            result[some] = half.transpose(0, 2, 1) @ half
+        return result
     for t in range(n_tasks):
         X, s = rows.scaled(t, inputs)[0], noises[t]
         if len(X) >= r:
@@ -116,6 +126,7 @@ def conditional_variances(
     noise: np.ndarray | float,
     new: np.ndarray,
     new_task: np.ndarray,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Posterior variances (m,) of the functions at features ``new`` (m, r) of tasks (m,), given the population.
 
@@ -123,13 +134,13 @@ def conditional_variances(
     r x r matrices, or by those of the task's rows where these are fewer,
     :math:`|z|^2 - |B^{-1} A z|^2` with :math:`B B' = I + A A'`.
     """
-    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks), np.broadcast_to(noise, n_tasks)
+    rows, noises = sort_rows(row, task, np.zeros(len(row)), n_tasks, weight), np.broadcast_to(noise, n_tasks)
     root = cholesky_factor(cov, "cov")
     z = new @ root
     result = np.sum(z**2, axis=1)
     for t in np.unique(new_task):
         at = np.flatnonzero(new_task == t)
-        A = inputs[rows.of(t)[0]] @ root / noises[t]
+        A = rows.scaled(t, inputs)[0] @ root / noises[t]
         if not len(A):
             continue
         if len(A) >= len(cov):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
 from zoo.inference.compiled import njit
+from zoo.inference.stacks import equal_sizes
 
 __all__ = [
     "LOG_2PI",
@@ -84,7 +86,22 @@ class Rows(NamedTuple):
         """Sum of the weights of each task: how many rows it is worth."""
         if self.weight is None:
             return self.sizes
-        return np.array([self.weights_of(t).sum() for t in range(len(self.starts) - 1)])
+        T = len(self.starts) - 1
+        return np.bincount(np.repeat(np.arange(T), self.sizes), self.weight, minlength=T)
+
+    def stacks(
+        self, inputs: np.ndarray, at_a_time: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Tasks with as many rows as each other (t,), with their features (t, n, q) and responses (t, n) as ``scaled``.
+
+        A stack holds at most ``at_a_time`` features, or one task.
+        """
+        for some, at in equal_sizes(self.starts, inputs.shape[1], None, at_a_time):
+            X, y = inputs[self.input[at]], self.y[at]
+            if self.weight is not None:
+                root = np.sqrt(self.weight[at])
+                X, y = root[..., None] * X, root * y
+            yield some, X, y
 
 
 class Prior(NamedTuple):

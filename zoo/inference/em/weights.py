@@ -21,15 +21,15 @@ class Weights:
         self.prior, self.counts = prior, rows.counts
         depth = min(int(rows.sizes.max()), q)
         self.X, self.z, self.within = np.zeros((T, depth, q)), np.zeros((T, depth)), np.zeros(T)
-        for t in range(T):
-            scaled, y = rows.scaled(t, features)
-            joint = np.column_stack([scaled, y])
-            if len(y) > q:
+        for some, scaled, y in rows.stacks(features, chunk):
+            joint = np.concatenate([scaled, y[..., None]], axis=2)
+            if y.shape[1] > q:
                 # [X, y] = Q [R, z; 0, e], so ||y - X w||^2 = ||z - R w||^2 + e^2.
                 joint = np.linalg.qr(joint, mode="r")
-                self.within[t] = joint[q, q] ** 2
-                joint = joint[:q]
-            self.X[t, : len(joint)], self.z[t, : len(joint)] = joint[:, :-1], joint[:, -1]
+                self.within[some] = joint[:, q, q] ** 2
+                joint = joint[:, :q]
+            length = joint.shape[1]
+            self.X[some, :length], self.z[some, :length] = joint[..., :-1], joint[..., -1]
         self.chunk = max(1, chunk // (q * q))
 
     def step(self, population: Population) -> Step:

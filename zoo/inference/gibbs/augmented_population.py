@@ -129,6 +129,11 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             self._follow_shared(state)
         return state
 
+    @property
+    def _sums_change(self) -> bool:
+        """They are those of the auxiliary variables."""
+        return True
+
     def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
         """Put the rows into the state, and work space for sums that change with the auxiliary variables."""
         assert self.shared is not None
@@ -188,10 +193,10 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         translate(rng, tasks, s["space"], *now, float(self.pi))
         draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))
 
-    def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Coefficients (p, T), population mean (p,), covariance (p, p), and the learned parameters."""
+    def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Population mean (p,), covariance (p, p), and the learned parameters: a draw without the coefficients."""
         assert self.augmentation is not None
-        draw = super().record(state)
+        draw = super().record_population(state)
         draw.pop("noise")
         return {**draw, **self.augmentation.record(state["parameters"])}
 

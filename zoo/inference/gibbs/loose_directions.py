@@ -11,7 +11,8 @@ tasks of :math:`L^{-1} V_t L^{-T}` has eigenvalues between 0, where every task k
 of its coefficients, and 1, where none does. Such an eigenvalue is the share of the information
 about C that is missing with the coefficients, and about the lag-one autocorrelation of a plain
 Gibbs sampler in that direction (Liu 1994, JASA 89:958). C and the noise are estimates after a few
-steps of EM, so that the choice depends on the data alone.
+steps of EM, so that the choice depends on the data alone; of more than 10,000 tasks, an even sample of
+them says as much.
 
 The mean of the shares over the directions that are left says how much tasks know of their other coefficients.
 Where it is large, as with noisy responses and many features, nearly every direction is a slow one, and moves of a
@@ -29,6 +30,8 @@ _LEAST_SHARE = 0.95
 # Part of a direction that must not be loose already.
 _LEAST_REST = 0.5
 _STEPS = 8
+# Tasks that these steps look at.
+_MOST_TASKS = 10_000
 # With more features a step of EM costs too much.
 _MOST_FEATURES = 100
 # Share of a feature's sum of squares within tasks, below which it hardly varies there.
@@ -50,11 +53,14 @@ def steady_features(
     mass = np.ones(len(rows)) if weight is None else weight
     total = np.bincount(task, mass, minlength=n_tasks)
     total[total == 0.0] = 1.0
-    means = np.stack([np.bincount(task, mass * x, minlength=n_tasks) / total for x in rows.T], axis=1)
-    inside = mass @ (rows - means[task]) ** 2
-    chosen = np.flatnonzero(inside <= _WITHIN * (mass @ rows**2))
-    chosen = chosen if len(chosen) > 1 else chosen[:0]
-    return chosen, np.ascontiguousarray(means[:, chosen])
+    found: dict[int, np.ndarray] = {}
+    for j, x in enumerate(rows.T):  # one by one: the rows may fill much of the memory
+        mean = np.bincount(task, mass * x, minlength=n_tasks) / total
+        if mass @ (x - mean[task]) ** 2 <= _WITHIN * (mass @ x**2):
+            found[j] = mean
+    if len(found) < 2:
+        return np.empty(0, dtype=np.int64), np.empty((n_tasks, 0))
+    return np.array(list(found)), np.ascontiguousarray(np.stack(list(found.values()), axis=1))
 
 
 def loose_basis(
@@ -89,7 +95,8 @@ def loose_basis(
     if wanted is None and D > _MOST_FEATURES:
         directions, share = pooled[:0], np.zeros(1)
     else:
-        directions, share = _missing(S, centre, sse, size, *prior)
+        some = np.unique(np.linspace(0, len(S) - 1, min(len(S), _MOST_TASKS)).astype(np.int64))
+        directions, share = _missing(S[some], centre[some], sse[some], size[some], *prior)
     if wanted is None:
         found = _joined(loose, directions[: int(np.sum(share > _LEAST_SHARE))])
         loose = found if 2 * found.shape[1] <= D else loose

@@ -61,13 +61,13 @@ from zoo.inference.gibbs.shared_coefficients import (
     draw_with_population,
 )
 from zoo.inference.gibbs.shared_sums import SharedSums
+from zoo.inference.gibbs.task_sums import task_sums
 from zoo.inference.run.chains import copies, put_back
 from zoo.inference.weighted_moments import weighted_sd
 
 __all__ = [
     "NormalInverseWishartKernel",
     "from_lanes",
-    "least_squares",
     "population_group_moves",
     "to_lanes",
 ]
@@ -117,20 +117,13 @@ def population_group_moves(rng, whole, W, mu, P, inverse_noise, nu, n_tasks):
 
 
 @njit(cache=True, nogil=True)
-def _leave(W, mu, C, basis, n_tasks):
-    """Coefficients (p, T), mean and covariance in the caller's coordinates."""
+def _leave(W, basis, n_tasks):
+    """Coefficients (p, T) in the caller's coordinates."""
     rows = np.empty((basis.shape[1], n_tasks))
     for t in range(n_tasks):
         for i in range(basis.shape[1]):
             rows[i, t] = W[t // LANES, i, t % LANES]
-    return basis @ rows, basis @ mu, basis @ C @ basis.T
-
-
-def least_squares(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """``X'X``, ``X'y``, the least-squares coefficients of smallest norm, and their squared error."""
-    S, r = X.T @ X, X.T @ y
-    centre = np.linalg.lstsq(X, y, rcond=None)[0]
-    return S, r, centre, float(np.sum((y - X @ centre) ** 2))
+    return basis @ rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +184,7 @@ class NormalInverseWishartKernel:
         blocks = -(-T // LANES)
         rotation, m, _ = self._basis
         half = rotation if self.half is None else self.half @ rotation
-        tasks = self._sums(self.inputs @ rotation, blocks)
+        tasks = Tasks(*(part.copy() for part in self._tasks)) if self._sums_change else self._tasks
         spread = np.exp(rng.normal())
         state = {
             "tasks": tasks,
@@ -220,11 +213,18 @@ class NormalInverseWishartKernel:
     def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
         """Put what shared coefficients need into the state, with the inputs in the sampler's basis."""
         assert self.shared is not None
-        order = np.argsort(self.task, kind="stable")
-        by_task = np.split(order, np.cumsum(np.bincount(self.task, minlength=self.n_tasks))[:-1])
-        rows = (inputs[self.row], self.shared.rows, self.y, by_task, self.weight)
+        rows = (inputs[self.row], self.shared.rows, self.y, self.task, self.weight)
         state["shared_sums"] = SharedSums.of(state["tasks"], *rows)
         self._follow_shared(state)
+
+    @property
+    def _sums_change(self) -> bool:
+        """Whether the sums differ from state to state, so that each needs its own."""
+        return self.shared is not None
+
+    def look_at_rows(self) -> None:
+        """Make what all chains share of the rows, before chains in several threads ask for it at once."""
+        _ = self._tasks
 
     @cached_property
     def _shares(self) -> tuple[float, float]:
@@ -239,18 +239,20 @@ class NormalInverseWishartKernel:
     def _steady(self) -> tuple[np.ndarray, np.ndarray]:
         """Features that hardly vary within tasks, and their means there."""
         rows = self.inputs if self.half is None else self.inputs @ np.linalg.pinv(self.half)
-        return steady_features(rows[self.row], self.weight, self.task, self.n_tasks)
+        own = len(self.row) == len(rows) and np.array_equal(self.row, np.arange(len(rows)))
+        return steady_features(rows if own else rows[self.row], self.weight, self.task, self.n_tasks)
 
     @cached_property
     def _basis(self) -> tuple[np.ndarray, int, float]:
         """The sampler's basis of the whitened features, how many of its last directions are loose, the mean share."""
         if self.loose == 0:
             return self._rotation(), 0, 0.0
-        sums = self._sums(self.inputs, -(-self.n_tasks // LANES))
-        S, centre = (from_lanes(part)[: self.n_tasks] for part in (sums.S, sums.centre))
+        sums = task_sums(self.inputs, self.row, self.y, self.task, self.n_tasks, self.weight)
         axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
         prior = (self.pi, self.nu, self.noise_rate)
-        return loose_basis(S, centre, sums.sse, sums.size, prior, axes[:, self._steady[0]], self.loose)
+        return loose_basis(
+            sums.S, sums.centre, sums.sse, sums.size, prior, axes[:, self._steady[0]], self.loose
+        )
 
     def _reflections(self, half: np.ndarray, m: int) -> Reflections:
         """What reflections choose from, with ``half`` (p, D) from the sampler's coordinates to the coefficients."""
@@ -263,20 +265,13 @@ class NormalInverseWishartKernel:
         uses = np.bincount(self.row, self.weight, minlength=len(self.inputs)).astype(np.float64)
         return np.linalg.eigh(self.inputs.T @ (uses[:, None] * self.inputs))[1]
 
-    def _sums(self, inputs: np.ndarray, blocks: int) -> Tasks:
-        D, T = inputs.shape[1], self.n_tasks
-        S, r, centre = (np.zeros((blocks * LANES, *shape)) for shape in ((D, D), (D,), (D,)))
-        sse = np.zeros(T)
-        order = np.argsort(self.task, kind="stable")
-        size = np.bincount(self.task, minlength=T)
-        for t, rows in enumerate(np.split(order, np.cumsum(size)[:-1])):
-            X, y = inputs[self.row[rows]], self.y[rows]
-            if self.weight is not None:
-                root = np.sqrt(self.weight[rows])
-                X, y = root[:, None] * X, root * y
-            S[t], r[t], centre[t], sse[t] = least_squares(X, y)
-        worth = np.bincount(self.task, self.weight, minlength=T).astype(np.float64)
-        return Tasks(to_lanes(S), to_lanes(centre), to_lanes(r), sse, worth)
+    @cached_property
+    def _tasks(self) -> Tasks:
+        """The sums over rows in the sampler's basis, in lanes."""
+        blocks = -(-self.n_tasks // LANES)
+        rows = (self.inputs @ self._basis[0], self.row, self.y, self.task, self.n_tasks, self.weight)
+        sums = task_sums(*rows, padded=blocks * LANES)
+        return Tasks(to_lanes(sums.S), to_lanes(sums.centre), to_lanes(sums.linear), sums.sse, sums.size)
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put posterior variables into the state."""
@@ -355,12 +350,21 @@ class NormalInverseWishartKernel:
         )  # fmt: skip
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Coefficients (p, T), population mean (p,), covariance (p, p), and ``noise`` () or (T,)."""
-        noise = state["inverse_noise"].ravel()[: self.n_tasks] ** -0.5
-        parts = _leave(state["W"], state["mu"], state["C"], state["basis"], self.n_tasks)
+        """Coefficients (p, T), and the population."""
+        coefficients = _leave(state["W"], state["basis"], self.n_tasks)
+        return {self.names[0]: coefficients, **self.record_population(state)}
+
+    def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Population mean (p,), covariance (p, p), and ``noise`` () or (T,): a draw without the coefficients."""
+        basis, (_, mean, cov) = state["basis"], self.names
+        if self.noise_by_task:
+            noise = state["inverse_noise"].ravel()[: self.n_tasks] ** -0.5
+        else:
+            noise = state["inverse_noise"][0, 0] ** -0.5
         return {
-            **dict(zip(self.names, parts, strict=True)),
-            "noise": noise if self.noise_by_task else noise[0],
+            mean: basis @ state["mu"],
+            cov: basis @ state["C"] @ basis.T,
+            "noise": noise,
             **({} if self.shared is None else state["shared"].record(self.shared)),
         }
 

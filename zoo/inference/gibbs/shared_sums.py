@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.gibbs.population_steps import LANES, Tasks
+from zoo.inference.stacks import equal_sizes, smallest_least_squares
 
 __all__ = ["SharedSums"]
 
@@ -54,23 +55,29 @@ class SharedSums(NamedTuple):
         inputs: np.ndarray,
         shared: np.ndarray,
         y: np.ndarray,
-        rows_by_task: list[np.ndarray],
+        task: np.ndarray,
         weight: np.ndarray | None,
     ) -> SharedSums:
-        """Of rows with their features (N, D) and shared features (N, S); ``tasks`` are the sums at 0."""
-        T, D, n_shared = len(rows_by_task), inputs.shape[1], shared.shape[1]
+        """Of rows in any order: features (N, D), shared ones (N, S), tasks (N,); ``tasks`` are the sums at 0."""
+        T, D, n_shared = len(tasks.size), inputs.shape[1], shared.shape[1]
         cross, square = np.zeros((T, D, n_shared)), np.zeros((T, n_shared, n_shared))
         slope, A = np.zeros((T, n_shared)), np.zeros((T, D, n_shared))
         least, best, curvature = np.zeros(T), np.zeros((T, n_shared)), np.zeros((T, n_shared, n_shared))
-        for t, rows in enumerate(rows_by_task):
-            root = np.ones(len(rows)) if weight is None else np.sqrt(weight[rows])
-            X, s, y_t = root[:, None] * inputs[rows], root[:, None] * shared[rows], root * y[rows]
-            cross[t], square[t], slope[t] = X.T @ s, s.T @ s, s.T @ y_t
-            fitted = np.linalg.lstsq(X, np.column_stack([s, y_t]), rcond=None)[0]
-            E, e = s - X @ fitted[:, :-1], y_t - X @ fitted[:, -1]
-            A[t], curvature[t] = fitted[:, :-1], E.T @ E
-            best[t] = np.linalg.lstsq(E, e, rcond=None)[0]
-            least[t] = np.sum((e - E @ best[t]) ** 2)
+        order = np.argsort(task, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=T))])
+        for some, place in equal_sizes(starts, D + n_shared + 1):
+            at = order[place]
+            root = np.ones((*at.shape, 1)) if weight is None else np.sqrt(weight[at])[..., None]
+            X, s, y_t = root * inputs[at], root * shared[at], root * y[at][..., None]
+            transposed = s.transpose(0, 2, 1)
+            cross[some], square[some] = X.transpose(0, 2, 1) @ s, transposed @ s
+            slope[some] = (transposed @ y_t)[..., 0]
+            fitted = smallest_least_squares(X, np.concatenate([s, y_t], axis=2))
+            E, e = s - X @ fitted[..., :-1], y_t - X @ fitted[..., -1:]
+            A[some], curvature[some] = fitted[..., :-1], E.transpose(0, 2, 1) @ E
+            found = smallest_least_squares(E, e)
+            best[some] = found[..., 0]
+            least[some] = np.sum((e - E @ found) ** 2, axis=(1, 2))
         return cls(
             cross, square, slope, tasks.linear.copy(), tasks.centre.copy(), _lanes(cross), _lanes(A), least, best,
             curvature,

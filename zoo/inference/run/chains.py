@@ -103,6 +103,7 @@ class _Chain:
         self.record = record
         self.done = 0
         self._sweeps = 0
+        self.summary: Any = None
         self._position: tuple[np.random.Generator, dict[str, Any]] | None = None
         # In threads a row of what all chains share; in another process a store of its own.
         self.row = 0 if stores is None else number
@@ -135,6 +136,7 @@ class _Chain:
         if report is not None:
             report(self, self._sweeps)
         if self._sweeps == total or (stop is not None and stop.is_set()):
+            self.sum_up_saved(saved)
             return self
         rng, state = self._position or self._start(saved)
         if stop is not None:  # in threads, where a chain may be told to go on
@@ -156,7 +158,14 @@ class _Chain:
                 report(self, i + 1)
         if record is not None and record.sweeps < self._sweeps:
             self._save(record, rng, state, finished=self._sweeps == total)
+        if hasattr(self.kernel, "summary"):
+            self.summary = self.kernel.summary(state)
         return self
+
+    def sum_up_saved(self, saved: Saved | None) -> None:
+        """Ask the kernel for what it had followed where the chain was saved."""
+        if saved is not None and hasattr(self.kernel, "summary"):
+            self.summary = self.kernel.summary(self._start(saved)[1])
 
     def _start(self, saved: Saved | None) -> tuple[np.random.Generator, dict[str, Any]]:
         """Random numbers and state at the start of the chain, or where it was saved."""
@@ -226,6 +235,7 @@ def run_chains(
     progress: bool = True,
     checkpoint: Checkpoint | None = None,
     until: Callable[[dict[str, np.ndarray], int], int | None] | None = None,
+    summaries: list[Any] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Draw from the kernel's posterior.
 
@@ -256,6 +266,8 @@ def run_chains(
         Called with the posterior and the number of draws per chain when all are made. It returns how many there shall
         be in all, and the chains go on from where they are; or None. The draws are, bit for bit, those of a run of
         that many. Not with a checkpoint, nor where the chains run in other processes.
+    summaries : list, optional
+        Takes ``kernel.summary(state)`` of the last state of each chain that is kept, where the kernel has this method.
 
     Returns
     -------
@@ -304,8 +316,13 @@ def run_chains(
                 raise
             if not shared:
                 for chain in runs:  # what the workers have written is all that is left of them
-                    chain.take_up()
-    return _collect(runs, stores)
+                    chain.sum_up_saved(chain.take_up())
+    numbers, n_draws = largest_rectangle([run.done for run in runs])
+    if n_draws == 0:
+        raise KeyboardInterrupt("interrupted in warm-up, before the first draw")
+    if summaries is not None:
+        summaries += [runs[i].summary for i in numbers]
+    return _collect([runs[i] for i in numbers], n_draws, stores, len(runs))
 
 
 def seed_sequence(random_seed: Any, entropy: int | None = None) -> np.random.SeedSequence:
@@ -357,14 +374,10 @@ def _in_threads(runs: list[_Chain], n_jobs: int, report: Callable[[_Chain, int],
 
 
 def _collect(
-    runs: list[_Chain], stores: tuple[Store, Store] | None
+    chosen: list[_Chain], n_draws: int, stores: tuple[Store, Store] | None, n_chains: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """All chains as arrays; after an interrupt, the rectangle of chains x draws that keeps most draws."""
-    numbers, n_draws = largest_rectangle([run.done for run in runs])
-    if n_draws == 0:
-        raise KeyboardInterrupt("interrupted in warm-up, before the first draw")
-    chosen, kept = [runs[i] for i in numbers], len(numbers)
-    if stores is not None and kept == len(runs):  # no copy: draws of large covariances fill the memory
+    """The chains that are kept as arrays, of ``n_chains`` in all."""
+    if stores is not None and len(chosen) == n_chains:  # no copy: draws of large covariances fill the memory
         return tuple({name: array[:, :n_draws] for name, array in s.arrays.items()} for s in stores)  # type: ignore[return-value]
 
     def stack(which: str) -> dict[str, np.ndarray]:

@@ -96,6 +96,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
     closed_leave_one_out: ClassVar[tuple[str, ...]] = ("exact",)
     shares_tasks: ClassVar[bool] = True
     constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
+    estimated_once: ClassVar[tuple[str, ...]] = ("task_cov", "feature_cov")
     allows_empty_tasks: ClassVar[bool] = True
     jitter: ClassVar[float] = JITTER
 

@@ -26,6 +26,7 @@ from zoo.inference.gibbs.noise_conditional import NoiseConditional
 from zoo.likelihoods.laws import InverseGammaOfSquare, Law
 from zoo.models.niw.engines import NIWEngines
 from zoo.models.niw.hierarchy import Population
+from zoo.models.niw.known_tasks import kept_draws
 from zoo.support.seeds import generator
 from zoo.support.warning_types import warn_user
 
@@ -63,11 +64,13 @@ class NIWBase(NIWEngines):
 
     def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
         """The posterior's draws; of an EM fit draws of the coefficients given the population."""
-        if fit.method != "em":
-            return fit.posterior
+        return fit.posterior if fit.method != "em" else self.draws_at_estimate(fit, fit.data.task_names, rng)
+
+    def draws_at_estimate(self, fit: Fit, names: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
+        """Draws of the coefficients of these tasks given the estimate of an EM fit."""
         values, _, _ = self.names
-        point = fit.posterior.isel(chain=0, draw=0, drop=True)
-        known = self._known_rows(fit, fit.data)
+        point = kept_draws(fit, names).isel(chain=0, draw=0, drop=True)
+        known = self._known_rows(fit, self._rows_of(fit, names))
         draws = self._draws_given(
             known, fit, {str(k): v.to_numpy() for k, v in point.items()}, _POINT_DRAWS, rng
         )
@@ -94,18 +97,27 @@ class NIWBase(NIWEngines):
 
     def _em_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of what the population's features say of f."""
-        point = {str(n): v.to_numpy()[0, 0] for n, v in fit.posterior.items()}
         whitened = self.population(rows).inputs[rows.row]
-        known = self._known_rows(fit, fit.data)
+        names, task = self._tasks_of(fit, rows)
+        known = self._known_rows(fit, self._rows_of(fit, names))
+        point = {str(n): v.to_numpy()[0, 0] for n, v in kept_draws(fit, names).items()}
         _, cov = self._enter(known, fit, point, np.random.default_rng(0))
         extra = known.inputs.shape[1] - whitened.shape[1]
         new = np.hstack([whitened, np.zeros((len(whitened), extra))])
         old = known.rows
         variance = conditional_variances(
-            known.inputs, old.row, old.task, old.n_tasks, cov, point["noise"], new, rows.task
+            known.inputs, old.row, old.task, old.n_tasks, cov, point["noise"], new, task, old.weight
         )
         coefficients = known.population.back @ point[self.names[0]]
-        return np.sum(whitened * coefficients[:, rows.task].T, axis=1), variance
+        return np.sum(whitened * coefficients[:, task].T, axis=1), variance
+
+    def _rows_of(self, fit: Fit, names: tuple[str, ...]) -> MultiTaskData:
+        """The rows of these tasks of a fit; here of all, since the inputs of others may say what functions are."""
+        return fit.data
+
+    def _tasks_of(self, fit: Fit, rows: MultiTaskData) -> tuple[tuple[str, ...], np.ndarray]:
+        """Names of the tasks that predictions of prepared rows look at, and which of them each row has."""
+        return fit.data.task_names, rows.task
 
     def _known_rows(self, fit: Fit, data: MultiTaskData) -> KnownRows:
         """Rows of tasks, on the model's scale, for draws of their coefficients given a population."""
@@ -217,7 +229,8 @@ class NIWBase(NIWEngines):
         new = new_rows(fit, task_data)
         together = joined(fit.data, new)
         posterior = fit.posterior
-        added = self._values_of_new(fit, new, rng)
+        kept_all = fit.keep == "draws"
+        added = self._values_of_new(fit, new, rng) if kept_all else {}
         grown = {
             str(name): np.concatenate([v.to_numpy(), added[str(name)]], axis=v.dims.index("task"))
             if name in added
@@ -228,8 +241,27 @@ class NIWBase(NIWEngines):
         result = replace(fit, data=together, conditioned=names)
         prepared = self.prepare(together, result.population_data)
         stats = fit.idata["sample_stats"].to_dataset()
-        idata = to_datatree(self, together, prepared, prepared.y, grown, stats, fit.method, random_seed)
-        return replace(result, idata=idata)
+        result = replace(
+            result,
+            idata=to_datatree(
+                self, together, prepared, prepared.y, grown, stats, fit.method, random_seed, fit.keep
+            ),
+        )
+        if fit.keep == "moments":
+            result.idata["moments"] = self._moments_with(fit, result, new.task_names, rng)
+        return result
+
+    def _moments_with(
+        self, fit: Fit, result: Fit, names: tuple[str, ...], rng: np.random.Generator
+    ) -> xr.Dataset:
+        """Moments of the tasks of a fit, and of new ones by one draw beside each draw of the population."""
+        old, values = fit.idata["moments"].to_dataset(), self.names[0]
+        draw = self.draws_of_tasks(result, names)
+        assert draw is not None  # a fit that keeps moments has no hooks of its own
+        drawn = draw(rng)[values]
+        parts = {"mean": drawn.mean(("chain", "draw")), "sd": drawn.std(("chain", "draw"))}
+        new = xr.Dataset({f"{values}_{what}": part for what, part in parts.items()})
+        return xr.concat([old, new], "task")
 
     def _values_of_new(self, fit: Fit, new: MultiTaskData, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The variables of new tasks given their rows, (chain, draw, ...)."""

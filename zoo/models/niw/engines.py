@@ -18,6 +18,7 @@ from zoo.inference.gibbs.augmented_population import AugmentedPopulationKernel
 from zoo.inference.gibbs.likelihood_moves import moves_pay
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.run.chains import run_chains
+from zoo.inference.run.lean import LeanKernel, pooled_moments
 from zoo.inference.run.progress import ClimbProgress
 from zoo.models.niw.hierarchy import NIWHierarchy
 
@@ -88,10 +89,24 @@ class NIWEngines(NIWHierarchy):
         cores: int | None = None,
         thin: int = 1,
         group_moves: bool | None = None,
+        keep: str = "draws",
     ) -> Result:
-        """``group_moves``: moves of the population beyond the plain sweep; default: those that the data call for."""
+        """``group_moves``: moves of the population beyond the plain sweep; default: those that the data call for.
+
+        ``keep``: as ``fit`` has chosen.
+        """
         kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
-        return Result(*run_chains(kernel, cores=cores, thin=thin, **run._asdict()))
+        kernel.look_at_rows()
+        if keep == "draws":
+            return Result(*run_chains(kernel, cores=cores, thin=thin, **run._asdict()))
+        lean, followed = LeanKernel(kernel, keep == "moments"), list[Any]()
+        drawn = run_chains(lean, cores=cores, thin=thin, summaries=followed, **run._asdict())
+        return Result(*drawn, moments=pooled_moments(followed))
+
+    def sampler_numbers(self, method: str, data: MultiTaskData, chains: int) -> int:
+        """Sums over the rows of each task, twice while they are made, and the coefficients of each chain, twice."""
+        D = data.n_features
+        return data.n_tasks * (2 * D * (D + 2) + 2 * chains * (D + 1)) if method == "gibbs" else 0
 
     def gibbs_kernel(
         self, data: MultiTaskData, y: np.ndarray, group_moves: bool | None = None, **options: Any

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,15 +14,20 @@ import xarray as xr
 
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
-from zoo.core.methods import Method
+from zoo.core.hooks import SHARED
+from zoo.core.methods import Method, as_in
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.kernels import LearnedKernel
 from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
+from zoo.models.niw.known_tasks import drawn_again, functions_given_population, kept_draws
 from zoo.support.checks import covariance, finite_matrix, one_of, positive
 
 __all__ = ["NIWLinear"]
+
+# What predictions of single tasks are derived from: a subclass that changes one of these needs all tasks.
+_REDRAWN = ("priors", "latent", "shared_part", "observe", "prepare", "coords", "predictive_posterior")
 
 _LKJ = 2.0  # eta of the LKJ prior
 
@@ -99,6 +106,73 @@ class NIWLinear(NIWBase):
                 f"Give a {D} x {D} matrix or a number."
             )
         return y
+
+    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
+        """Dims of the variables by name, without a PyMC model of all rows, unless a subclass changed a hook."""
+        if not as_in(self, NIWLinear, (*self.hooks, "add_parameters", "parameter_dims")):
+            return super().variable_dims(data, y)
+        values, mean, cov = self.names
+        shared = {} if data.shared is None else {SHARED: ("shared_feature",)}
+        return {
+            **self.extra_dims,
+            values: ("feature", "task"),
+            mean: ("feature",),
+            cov: ("feature", "feature_bis"),
+            **{name: dims for name in self.likelihood.learned if (dims := self.parameter_dims(name))},
+            **shared,
+        }
+
+    def refuses_keep(self, method: str, data: MultiTaskData) -> str:
+        """Why the coefficients of tasks cannot be drawn again from the population alone; empty where they can."""
+        name = type(self).__name__
+        if method == "em":
+            return "method 'em' gives one estimate, and no draws."
+        if method != "gibbs":
+            return (
+                f"method {method!r} of {name} keeps what it has drawn of every task; method 'gibbs' need not."
+            )
+        if not self._conjugate:
+            return (
+                f"with likelihood={self.likelihood!r} the coefficients of a task are not normal given the population, "
+                "so that they could not be drawn again; with Gaussian noise that has an inverse-gamma prior they are."
+            )
+        if self.noise_by_task:
+            return "every task has a noise of its own, which the draws of the population do not say."
+        changed = [name for name in (*_REDRAWN, "gibbs_kernel") if not as_in(self, NIWLinear, (name,))]
+        if changed:
+            return f"{name} overrides `{changed[0]}`, and drawing coefficients again was derived for the original."
+        return ""
+
+    def draws_of_tasks(
+        self, fit: Fit, names: tuple[str, ...]
+    ) -> Callable[[np.random.Generator], xr.Dataset] | None:
+        """Draws of these tasks alone: picked, drawn given an estimate, or drawn again given the population."""
+        if not as_in(self, NIWLinear, _REDRAWN):
+            return None
+        if fit.keep != "draws":
+            return partial(drawn_again, self, fit, names)
+        if fit.method == "em":
+            return partial(self.draws_at_estimate, fit, names)
+        return lambda rng: kept_draws(fit, names)
+
+    def _rows_of(self, fit: Fit, names: tuple[str, ...]) -> MultiTaskData:
+        """The rows of these tasks of a fit: those of others say nothing more, given the population."""
+        return fit.data if names == fit.data.task_names else fit.data.select_tasks(names)
+
+    def _tasks_of(self, fit: Fit, rows: MultiTaskData) -> tuple[tuple[str, ...], np.ndarray]:
+        """Names of the tasks of prepared rows, and which of them each row has."""
+        if not as_in(self, NIWLinear, _REDRAWN):
+            return super()._tasks_of(fit, rows)
+        asked, task = np.unique(rows.task, return_inverse=True)
+        return tuple(rows.task_names[t] for t in asked), task
+
+    def conditional_moments(
+        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of a fit that kept its population, and of an EM fit, the law of f given the population and the known rows."""
+        if fit.keep != "draws":
+            return functions_given_population(self, fit, rows)
+        return super().conditional_moments(fit, rows, rng)
 
     def population(self, data: MultiTaskData) -> Population:
         """Features times the Cholesky factor of ``scale``."""

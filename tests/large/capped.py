@@ -1,0 +1,91 @@
+"""A fit of many tasks, its predictions and its file, in this process, whose address space is capped.
+
+    python -m tests.large.capped TASKS KEEP GIGABYTES FOLDER
+
+KEEP is one of draws, moments, population, or default.
+
+The cap counts from what the process has mapped once zoo is imported: libraries and threads map far more than they
+use. It prints the numbers that the test looks at, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import zoo
+
+ROWS, FEATURES = 20, 5
+DRAWS, CHAINS = 200, 2
+
+
+def simulate(n_tasks: int) -> tuple[zoo.MultiTaskData, np.ndarray, np.ndarray]:
+    """Rows of many tasks, their coefficients, and the covariance of these."""
+    rng = np.random.default_rng(0)
+    root = 0.3 * np.eye(FEATURES) + 0.2 * np.tri(FEATURES)
+    w = rng.standard_normal((n_tasks, FEATURES)) @ root.T + np.arange(FEATURES)
+    task = np.repeat(np.arange(n_tasks), ROWS)
+    X = rng.standard_normal((n_tasks * ROWS, FEATURES))
+    y = np.einsum("nd,nd->n", X, w[task]) + 0.5 * rng.standard_normal(len(task))
+    return zoo.MultiTaskData.from_arrays(X, y, task), w, root @ root.T
+
+
+def fits(shape: tuple[int, ...]) -> bool:
+    """Whether there is room for an array of numbers of this shape."""
+    try:
+        np.ones(shape)
+    except MemoryError:
+        return False
+    return True
+
+
+def once(data: zoo.MultiTaskData, keep: str | None, folder: Path) -> zoo.Fit:
+    """A fit that was saved and loaded, after a prediction."""
+    fit = zoo.NIWLinear().fit(
+        data, keep=keep, draws=DRAWS, tune=20, chains=CHAINS, cores=2, random_seed=1, progress=False
+    )
+    fit.predict(np.eye(FEATURES)[:1], data.task_names[0])
+    zoo.load(fit.save(folder / "fit.nc", overwrite=True))
+    return fit
+
+
+def main(n_tasks: int, keep: str, gigabytes: float, folder: Path) -> dict[str, float | str]:
+    """Fit, predict, save and load; return what the test looks at."""
+    chosen = None if keep == "default" else keep
+    once(simulate(40)[0], chosen, folder)  # libraries are imported and mapped
+    data, w, cov = simulate(n_tasks)
+    mapped = 1024 * int(
+        next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmSize"))
+    )
+    limit = mapped + int(gigabytes * 1e9)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    start = time.perf_counter()
+    fit = once(data, chosen, folder)
+    sampled = time.perf_counter() - start
+    asked = [0, n_tasks // 2, n_tasks - 1]
+    new = np.eye(FEATURES)[:3]
+    found = fit.predict(new, [data.task_names[t] for t in asked])
+    truth = np.array([w[t, i] for i, t in enumerate(asked)])
+    again = zoo.load(folder / "fit.nc").predict(new, [data.task_names[t] for t in asked])
+    mean = fit.posterior["feature_cov"].mean(("chain", "draw")).to_numpy()
+    return {
+        "keep": fit.keep,
+        "seconds": sampled,
+        "error_of_covariance": float(np.abs(mean - cov).max()),
+        "worst_z": float(np.max(np.abs(found["mean"] - truth) / found["sd"])),
+        "all_draws_would_fit": fits((CHAINS, DRAWS, FEATURES, n_tasks)),
+        "same_after_loading": bool(found.equals(again)),
+        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "file_megabytes": (folder / "fit.nc").stat().st_size / 1e6,
+    }
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", UserWarning)  # draws that have not converged, and what is kept by default
+    print(json.dumps(main(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), Path(sys.argv[4]))))

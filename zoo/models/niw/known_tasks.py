@@ -1,0 +1,103 @@
+"""Tasks of a fit one by one: their coefficients drawn again from the population, or picked from what the fit kept."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from zoo.core.hooks import SHARED
+from zoo.core.protocols import Fitted
+from zoo.data.multitask import MultiTaskData
+from zoo.data.within_tasks import by_group
+from zoo.inference.gibbs.known_tasks import Draws, coefficient_draws, function_moments
+from zoo.inference.gibbs.task_sums import task_sums
+from zoo.support.memory import require_memory
+
+__all__ = ["drawn_again", "functions_given_population", "kept_draws"]
+
+
+class KnownTasks(NamedTuple):
+    """What the rows of some tasks say, and the population that they are of, in whitened features."""
+
+    S: np.ndarray
+    linear: np.ndarray
+    draws: Draws
+    half: np.ndarray
+
+
+def kept_draws(fit: Fitted, names: tuple[str, ...]) -> xr.Dataset:
+    """The posterior of a fit with these of its tasks alone."""
+    posterior = fit.posterior
+    if "task" not in posterior.dims or len(names) == posterior.sizes["task"]:
+        return posterior
+    position = {name: i for i, name in enumerate(fit.data.task_names)}
+    return posterior.isel(task=[position[name] for name in names])
+
+
+def drawn_again(model: Any, fit: Fitted, names: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
+    """The posterior of a fit that kept its population, with draws of the coefficients of these tasks."""
+    posterior, values = fit.posterior, model.names[0]
+    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    n_draws = sizes[0] * sizes[1]
+    require_memory(
+        {values: len(names) * posterior.sizes[model.dim]},
+        2 * n_draws,
+        f"the coefficients of {len(names):,} tasks by {n_draws:,} draws",
+        "Predict rows of fewer tasks at a time.",
+    )
+    known = _known_tasks(model, fit, names)
+    drawn = known.half @ coefficient_draws(known.S, known.linear, known.draws, rng)
+    variable = (("chain", "draw", model.dim, "task"), drawn.reshape(*sizes, *drawn.shape[1:]))
+    return posterior.assign({values: variable}).assign_coords(task=list(names))
+
+
+def functions_given_population(model: Any, fit: Fitted, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (S, n) of f at prepared rows, given their tasks' rows and each draw."""
+    posterior = fit.posterior
+    n_draws = posterior.sizes["chain"] * posterior.sizes["draw"]
+    require_memory(
+        {"mean": rows.n_rows, "sd": rows.n_rows},
+        2 * n_draws,
+        f"predictions of {rows.n_rows:,} rows by {n_draws:,} draws",
+        "Predict fewer rows at a time.",
+    )
+    asked, task = np.unique(rows.task, return_inverse=True)
+    known = _known_tasks(model, fit, tuple(rows.task_names[t] for t in asked))
+    new = model.population(rows).inputs[rows.row]
+    mean, variance = function_moments(known.S, known.linear, known.draws, new, task)
+    if rows.shared is not None:
+        mean += _flat(posterior[SHARED]) @ rows.shared.T
+    return mean, np.sqrt(variance)
+
+
+def _known_tasks(model: Any, fit: Fitted, names: tuple[str, ...]) -> KnownTasks:
+    """Sums over the rows of these tasks, and the draws of the population."""
+    data, posterior = fit.data, fit.posterior
+    some = data if names == data.task_names else data.select_tasks(names)
+    rows = model.prepare(some, fit.population_data)
+    population = model.population(rows)
+    sums = task_sums(population.inputs, rows.row, rows.y, rows.task, rows.n_tasks, rows.weight)
+    linear = sums.linear[None]
+    if rows.shared is not None:
+        X, weight = population.inputs[rows.row], 1.0 if rows.weight is None else rows.weight[:, None, None]
+        cross = by_group(
+            np.add, weight * X[:, :, None] * rows.shared[:, None, :], rows.task, rows.n_tasks, 0.0
+        )
+        linear = linear - np.einsum("tds,ns->ntd", cross, _flat(posterior[SHARED]))
+    _, mean, cov = model.names
+    back = population.back
+    draws = Draws.of(
+        _flat(posterior[mean]) @ back.T,
+        back @ _flat(posterior[cov]) @ back.T,
+        _flat(posterior["noise"]),
+        len(names),
+    )
+    return KnownTasks(sums.S, np.ascontiguousarray(linear), draws, population.half)
+
+
+def _flat(values: xr.DataArray) -> np.ndarray:
+    """Draws (chain, draw, ...) as (S, ...)."""
+    array = values.to_numpy()
+    return array.reshape(-1, *array.shape[2:])

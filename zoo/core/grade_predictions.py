@@ -24,7 +24,7 @@ __all__ = ["grade_summaries"]
 def grade_summaries(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool,
     ci_prob: float,
@@ -60,7 +60,7 @@ def _first_at_least(cumulative: np.ndarray, level: float) -> np.ndarray:
 def _probabilities(
     fit: Fitted,
     rows: MultiTaskData,
-    posterior: dict[str, np.ndarray],
+    posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool,
 ) -> np.ndarray:

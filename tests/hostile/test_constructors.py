@@ -70,7 +70,10 @@ REFUSED = {
     "fraction beyond float64": (_arrays(X=_objects(Fraction(10**400))), "X is inf in row 2, column 1"),
     "signalling NaN": (_arrays(X=_objects(Decimal("sNaN"))), "X is nan in row 2"),
     "long double": (_arrays(y=Y * np.longdouble("1e400")), "y is inf in row 1"),
-    "categories of text": (_frame(FRAME.assign(y=pd.Categorical(list("010101")))), "y column 'y' holds"),
+    "categories of text": (
+        _frame(FRAME.assign(y=pd.Categorical(list("010101")))),
+        "y column 'y' has the categories 0, 1 without an order",
+    ),
     "nullable with NA": (
         _frame(FRAME.assign(a=pd.array([True, False] * 2 + [None] * 2, dtype="boolean"))),
         "X is nan in row 4, column 'a'",

@@ -128,7 +128,8 @@ def test_categories_of_numbers_stay_numbers(ratings):
 def test_columns_without_an_order_are_refused(ratings):
     frame = named(ratings)
     with pytest.raises(
-        ValueError, match=r"y has the categories awful, .* without an order. If they are grades"
+        ValueError,
+        match=r"y column 'rating' has the categories awful, .* without an order. If they are grades",
     ):
         data_of(frame.assign(rating=frame["rating"].cat.as_unordered()))
     with pytest.raises(ValueError, match=r"not numbers, such as '(awful|bad|fair|good|great)', and no order"):
@@ -137,7 +138,7 @@ def test_columns_without_an_order_are_refused(ratings):
         zoo.MultiTaskData.from_arrays(np.ones((2, 1)), ["bad", "good"])
     gap = frame["rating"].copy()
     gap.iloc[7] = np.nan
-    with pytest.raises(ValueError, match="y is missing in row 7"):
+    with pytest.raises(ValueError, match="y column 'rating' is missing in row 7"):
         data_of(frame.assign(rating=gap))
 
 

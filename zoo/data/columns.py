@@ -93,6 +93,8 @@ def graded(y: Any) -> tuple[Any, tuple[str, ...]]:
         "make them a column of ordered categories: pandas.Categorical(y, categories=[lowest, ..., highest], "
         "ordered=True)"
     )
+    name = getattr(y, "name", None)
+    what = "y" if name is None else f"y column {name!r}"
     dtype = getattr(y, "dtype", None)
     if not isinstance(dtype, pd.CategoricalDtype):
         first = (
@@ -102,25 +104,25 @@ def graded(y: Any) -> tuple[Any, tuple[str, ...]]:
             first = next((v for v in y if isinstance(v, str)), None)
         if first is not None:
             raise ValueError(
-                f"y holds values that are not numbers, such as {str(first)!r}, and no order of them is known. If they "
-                f"are grades, {advice}; else code them as numbers."
+                f"{what} holds values that are not numbers, such as {str(first)!r}, and no order of them is known. "
+                f"If they are grades, {advice}; else code them as numbers."
             )
         return y, ()
     names_of, codes = [str(c) for c in dtype.categories], np.asarray(pd.Categorical(y).codes)
     if pd.api.types.is_numeric_dtype(dtype.categories.dtype):
         if dtype.ordered and not dtype.categories.is_monotonic_increasing:
             raise ValueError(
-                f"y has the ordered categories {', '.join(names_of)}, which are numbers in another order. "
+                f"{what} has the ordered categories {', '.join(names_of)}, which are numbers in another order. "
                 "Order them as numbers, or give them names."
             )
         return np.asarray(y), ()
     if not dtype.ordered:
         raise ValueError(
-            f"y has the categories {', '.join(names_of)} without an order. If they "
+            f"{what} has the categories {', '.join(names_of)} without an order. If they "
             f"are grades, {advice}; else code them as numbers."
         )
     if (codes < 0).any():
-        raise ValueError(f"y is missing in row {int(np.argmax(codes < 0))}. Drop the row.")
+        raise ValueError(f"{what} is missing in row {int(np.argmax(codes < 0))}. Drop the row.")
     return codes + 1.0, names(names_of, "the categories of y")
 
 

@@ -7,7 +7,7 @@ small data went through the same steps before, so that nothing is compiled or im
 is what it takes until the first sweep, ``sweep`` one sweep of one chain. ``fit`` has 2 chains of 20 + 100 sweeps, and
 two cores share it. ``one row`` and ``1,000 rows`` are predictions of rows of known tasks, of as many tasks as
 rows. ``peak`` is the most memory that the process ever held, data included. With ``--others`` EM, the yardsticks, and
-the kernel machine with a mean-regularised kernel follow, with 10 rows a task for the last one.
+the kernel machine with a mean-regularised kernel follow, with 10 rows per task for the last one.
 
 Another table has the memory that 4 x 1,000 draws take, as ``fit`` estimates it before it samples.
 """

@@ -21,15 +21,13 @@ from zoo.core.fields import changed, field_value
 from zoo.core.fit import Fit
 from zoo.data.multitask import MultiTaskData
 from zoo.diagnostics import compare
+from zoo.diagnostics.scores import LOWER_IS_BETTER
 from zoo.selection_arguments import Score, folds_of, grid_points, readable_score, started_variables
 from zoo.support.checks import whole_number
 from zoo.support.seeds import sequence
 from zoo.support.warning_types import collected, warn_of_convergence
 
 __all__ = ["Selection", "select"]
-
-
-_LOWER_IS_BETTER = ("RMSE", "MAE", "log loss", "RPS")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +184,7 @@ def select(
     mean, sd = by_fold.mean(axis=1, skipna=False), by_fold.std(axis=1, ddof=1, skipna=False)
     if mean.isna().all():
         raise ValueError(f"score {name!r} is NaN at every grid point. Choose another score, or larger folds.")
-    lower = isinstance(score, str) and score in _LOWER_IS_BETTER
+    lower = isinstance(score, str) and score in LOWER_IS_BETTER
     best = int(np.nanargmin(mean) if lower else np.nanargmax(mean))  # the first of equals
     values = {field: [field_value(point, field) for point in points] for field in named}
     left = pd.DataFrame(values, index=by_fold.index)

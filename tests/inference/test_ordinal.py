@@ -180,19 +180,19 @@ def test_responses_for_laplace_are_concave_and_have_right_slopes():
 # ---------------------------------------------------------------- the augmentation
 
 
+def latent_draws(f, y, n, seed):
+    """Weights and draws (n,) of the latent variable of a grade y at f."""
+    w, v, parameters = np.empty(n), np.empty(n), OrdinalParameters(WIDTHS[:, None])
+    known = (np.full(n, f), np.full(n, y), np.ones(n), np.zeros(n, dtype=int), parameters)
+    ordinal_draw(np.random.default_rng(seed), *known, w, v)
+    return w, v
+
+
 @pytest.mark.parametrize("y", [1.0, 2.0, 3.0, 4.0, 5.0])
 @pytest.mark.parametrize("f", [0.4, -20.0])
 def test_the_latent_variable_lies_between_its_cut_points(y, f):
     n = 4000
-    w, v = np.empty(n), np.empty(n)
-    known = (
-        np.full(n, f),
-        np.full(n, y),
-        np.ones(n),
-        np.zeros(n, dtype=int),
-        OrdinalParameters(WIDTHS[:, None]),
-    )
-    ordinal_draw(np.random.default_rng(2), *known, w, v)
+    w, v = latent_draws(f, y, n, seed=2)
     low, high = CUTS[int(y) - 1], CUTS[int(y)]
     assert np.all(w == 1.0) and np.all((v >= low) & (v <= high))
     if f > 0.0:
@@ -205,15 +205,7 @@ def test_the_latent_variable_lies_between_its_cut_points(y, f):
 def test_integral_over_the_latent_variable_is_the_likelihood(y, g):
     """E exp(-(g^2 - f^2)/2 + z (g - f)) over z given f is the likelihood at g over that at f."""
     f, n = 0.4, 200_000
-    w, v = np.empty(n), np.empty(n)
-    known = (
-        np.full(n, f),
-        np.full(n, y),
-        np.ones(n),
-        np.zeros(n, dtype=int),
-        OrdinalParameters(WIDTHS[:, None]),
-    )
-    ordinal_draw(np.random.default_rng(3), *known, w, v)
+    w, v = latent_draws(f, y, n, seed=3)
     ratio = np.exp(-0.5 * w * (g * g - f * f) + v * (g - f))
     k = int(y)
     expected = (ndtr(CUTS[k] - g) - ndtr(CUTS[k - 1] - g)) / (ndtr(CUTS[k] - f) - ndtr(CUTS[k - 1] - f))

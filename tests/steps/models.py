@@ -160,3 +160,32 @@ MODELS = {
     "affine": lambda: one_line(False),
     "nonlinear": lambda: one_line(True),
 }
+
+
+def joint_pairs(model, step, sweeps, block, scales, numbers):
+    """Draws of parameters and y moved by sweeps of a step, and fresh ones, for a sequential test.
+
+    ``block`` and ``scales`` name the variables of the model, of which the step sees scales by their logarithms.
+    The observed variable ``y`` is bound to the data container ``data``. ``numbers(values)`` says what is compared.
+    """
+    names, observed = (*block, *scales), model["y"]
+
+    def draw(rng, n):
+        seed = int(rng.integers(2**31))
+        drawn = pm.draw([*(model[name] for name in names), observed], draws=2 * n, random_seed=seed)
+        every = [dict(zip((*names, "y"), row, strict=True)) for row in zip(*drawn, strict=True)]
+        first = []
+        for values in every[:n]:
+            model["data"].set_value(np.asarray(values["y"], dtype=np.float64))
+            point = {name: values[name] for name in block}
+            point |= {f"{name}_log__": np.log(values[name]) for name in scales}
+            for _ in range(sweeps):
+                point, _ = step.step(point)
+            moved = {**point, **{name: np.exp(point[f"{name}_log__"]) for name in scales}}
+            first.append(numbers({**moved, "y": values["y"]}))
+        second = [numbers(values) for values in every[n:]]
+        return tuple(
+            {k: np.array([float(one[k]) for one in part]) for k in part[0]} for part in (first, second)
+        )
+
+    return draw

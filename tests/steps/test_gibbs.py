@@ -154,34 +154,17 @@ _OBSERVED = {
 }  # fmt: skip
 
 
+def _numbers(values):
+    block, y = np.concatenate([np.ravel(values[n]) for n in ("mu", "z", "b")]), values["y"]
+    found = {f"entry {i}": x for i, x in enumerate(block)}
+    found |= {f"square {i}": x * x for i, x in enumerate(block)}
+    found |= {f"product {i}": block[4 + i] * y[i] for i in range(6)}
+    found["with sd"] = (block[1] ** 2) * values["sd"]
+    return found
+
+
 def _sample_pairs(model, step, sweeps):
-    names = ("mu", "sd", "z", "b")
-    observed = model["y"]
-
-    def numbers(values):
-        flat = [np.ravel(values[n]) for n in ("mu", "z", "b")]
-        block, y = np.concatenate(flat), values["y"]
-        found = {f"entry {i}": x for i, x in enumerate(block)}
-        found |= {f"square {i}": x * x for i, x in enumerate(block)}
-        found |= {f"product {i}": block[4 + i] * y[i] for i in range(6)}
-        found["with sd"] = (block[1] ** 2) * values["sd"]
-        return found
-
-    def draw(rng, n):
-        seed = int(rng.integers(2**31))
-        drawn = pm.draw([*(model[name] for name in names), observed], draws=2 * n, random_seed=seed)
-        every = [dict(zip((*names, "y"), row, strict=True)) for row in zip(*drawn, strict=True)]
-        first = []
-        for values in every[:n]:
-            model["data"].set_value(np.asarray(values["y"], dtype=np.float64))
-            point = {"mu": values["mu"], "z": values["z"], "b": values["b"], "sd_log__": np.log(values["sd"])}
-            for _ in range(sweeps):
-                point, _ = step.step(point)
-            first.append(numbers({**point, "sd": values["sd"], "y": values["y"]}))
-        second = [numbers(values) for values in every[n:]]
-        return tuple({k: np.array([one[k] for one in part]) for k in part[0]} for part in (first, second))
-
-    return draw
+    return models.joint_pairs(model, step, sweeps, ("mu", "z", "b"), ("sd",), _numbers)
 
 
 @pytest.mark.statistical

@@ -97,41 +97,18 @@ def _joint(kind, noise=False):
     return model
 
 
-_NAMES = ("mu", "tau", "sd", "u", "v", "w")
+def _numbers(values):
+    block, y = np.concatenate([np.ravel(values[n]) for n in ("mu", "u", "v", "w")]), values["y"]
+    found = {f"entry {i}": x for i, x in enumerate(block)}
+    found |= {"tau": values["tau"], "sd": values["sd"]}
+    found |= {f"spread {i}": x * x for i, x in enumerate(block)}
+    found |= {"tau and v": values["tau"] * abs(values["v"]), "sd and w": values["sd"] * block[-1] ** 2}
+    found |= {f"tau and y {i}": values["tau"] * y[i] for i in (0, 4)}
+    return found
 
 
 def _sample_pairs(model, step, sweeps):
-    observed = model["y"]
-
-    def numbers(values, y):
-        block = np.concatenate([np.ravel(values[n]) for n in ("mu", "u", "v", "w")])
-        found = {f"entry {i}": x for i, x in enumerate(block)}
-        found |= {"tau": values["tau"], "sd": values["sd"]}
-        found |= {f"spread {i}": x * x for i, x in enumerate(block)}
-        found |= {"tau and v": values["tau"] * abs(values["v"]), "sd and w": values["sd"] * block[-1] ** 2}
-        found |= {f"tau and y {i}": values["tau"] * y[i] for i in (0, 4)}
-        return found
-
-    def draw(rng, n):
-        drawn = pm.draw(
-            [*(model[name] for name in _NAMES), observed], draws=2 * n, random_seed=int(rng.integers(2**31))
-        )
-        every = [dict(zip((*_NAMES, "y"), row, strict=True)) for row in zip(*drawn, strict=True)]
-        first = []
-        for values in every[:n]:
-            model["data"].set_value(np.asarray(values["y"], dtype=np.float64))
-            point = {name: values[name] for name in ("mu", "u", "v", "w")}
-            point |= {f"{name}_log__": np.log(values[name]) for name in ("tau", "sd")}
-            for _ in range(sweeps):
-                point, _ = step.step(point)
-            moved = {**point, **{name: np.exp(point[f"{name}_log__"]) for name in ("tau", "sd")}}
-            first.append(numbers(moved, values["y"]))
-        second = [numbers(values, values["y"]) for values in every[n:]]
-        return tuple(
-            {k: np.array([float(one[k]) for one in part]) for k in part[0]} for part in (first, second)
-        )
-
-    return draw
+    return models.joint_pairs(model, step, sweeps, ("mu", "u", "v", "w"), ("tau", "sd"), _numbers)
 
 
 @pytest.mark.statistical

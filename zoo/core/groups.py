@@ -9,6 +9,7 @@ import pymc as pm
 import xarray as xr
 from pymc.stats import compute_log_prior
 
+from zoo.core.drawn import as_arrays
 from zoo.core.keep import require_draws
 from zoo.core.protocols import Fitted
 from zoo.support.checks import one_of, whole_number
@@ -52,7 +53,7 @@ def extend(fit: Fitted, groups: tuple[str, ...], draws: int, random_seed: Any) -
 def add_log_likelihood(fit: Fitted) -> xr.DataTree:
     """What :meth:`zoo.Fit.compute_log_likelihood` does."""
     require_draws(fit, "the log likelihood of the rows")
-    posterior = {str(name): values.to_numpy() for name, values in fit.posterior.items()}
+    posterior = as_arrays(fit.posterior)
     y = fit.factory.validate(fit.data)
     train = fit.population_data if fit.conditioned else None
     try:

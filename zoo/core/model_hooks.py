@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
+from zoo.core.drawn import as_arrays
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, UnsupportedMethodError
@@ -167,7 +168,7 @@ class ModelHooks(ObservedByLikelihood):
                 f"{type(self).__name__} does not say what {by_task[0]!r} is for a new task. "
                 "Override the hook `new_task`, or predict tasks of the data."
             )
-        return {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
+        return as_arrays(posterior)
 
     def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
         """Draws (chain, draw, ...) of the variables that predictions need; here the posterior.

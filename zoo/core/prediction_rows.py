@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from zoo.core.drawn import as_arrays
 from zoo.core.hooks import SHARED
 from zoo.core.keep import require_draws
 from zoo.core.protocols import Fitted
@@ -27,7 +28,7 @@ class Later(Mapping[str, np.ndarray]):
 
     @cached_property
     def _made(self) -> dict[str, np.ndarray]:
-        return _arrays(self._make())
+        return as_arrays(self._make())
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._made[name]
@@ -37,10 +38,6 @@ class Later(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._made)
-
-
-def _arrays(draws: xr.Dataset) -> dict[str, np.ndarray]:
-    return {str(name): values.to_numpy() for name, values in draws.items()}
 
 
 def read_prediction(
@@ -79,7 +76,7 @@ def read_prediction(
             require_draws(
                 fit, f"a prediction of known tasks by {type(fit.factory).__name__}, with a hook of its own,"
             )
-            posterior = _arrays(fit.factory.predictive_posterior(fit, rng))
+            posterior = as_arrays(fit.factory.predictive_posterior(fit, rng))
     position = {name: i for i, name in enumerate(known)}
     n_rows = features.shape[0]
     rows = MultiTaskData(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
+from zoo.core.drawn import as_arrays, draws_of
 from zoo.core.protocols import Fitted
 from zoo.core.responses import (
     class_probability,
@@ -225,7 +226,7 @@ def response_law(
         law = NormalMixture(f, np.zeros_like(f))
         noise = _noise(fit, rows, posterior)
     else:
-        noise = _noise(fit, rows, _own_draws(fit, rows))
+        noise = _noise(fit, rows, as_arrays(draws_of(fit, rows.task_names)))
     if len(law.mean) == 1:
         noise = noise[:1]
     sd = np.broadcast_to(np.sqrt(law.sd**2 + noise**2), law.mean.shape)
@@ -261,7 +262,7 @@ def leave_one_out(fit: Fitted) -> np.ndarray | None:
     if law is None or len(law.mean) > 1:
         return None
     y = fit.factory.validate_quietly(fit.data)
-    variance = np.broadcast_to(_noise(fit, rows, _own_draws(fit, rows))[0] ** 2, y.shape)
+    variance = np.broadcast_to(_noise(fit, rows, as_arrays(draws_of(fit, rows.task_names)))[0] ** 2, y.shape)
     left = 1.0 - law.sd[0] ** 2 / variance
     if np.any(left < _LEAST_LEFT):
         row = int(np.argmin(left))
@@ -275,18 +276,9 @@ def leave_one_out(fit: Fitted) -> np.ndarray | None:
     )
 
 
-def _own_draws(fit: Fitted, rows: MultiTaskData) -> dict[str, np.ndarray]:
-    """The draws of a fit, with the tasks of prepared rows, which may be some of its own."""
-    posterior = fit.posterior
-    if "task" in posterior.dims and rows.task_names != fit.data.task_names:
-        position = {name: i for i, name in enumerate(fit.data.task_names)}
-        posterior = posterior.isel(task=[position[name] for name in rows.task_names])
-    return {str(name): values.to_numpy() for name, values in posterior.items()}
-
-
 def parameters_beside(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> dict[str, np.ndarray]:
     """Parameters of the likelihood beside each part of a law of f: of one part, those of the first draw."""
-    own = _own_draws(fit, rows)
+    own = as_arrays(draws_of(fit, rows.task_names))
     parameters = parameters_by_row(fit, rows, own, _size(own))
     return {name: v[:1] for name, v in parameters.items()} if len(law.mean) == 1 else parameters
 

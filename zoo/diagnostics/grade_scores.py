@@ -14,9 +14,10 @@ from zoo.likelihoods.base import Likelihood
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
 
-__all__ = ["cutpoints", "grade_scores", "kind_of_scores", "require_same_grades"]
+__all__ = ["SMALLEST_PROBABILITY", "cutpoints", "grade_scores", "kind_of_scores", "require_same_grades"]
 
-_SMALLEST_PROBABILITY = 1e-12
+# A probability of 0 for what happened would make the log loss infinite: it is held this far from 0 and 1.
+SMALLEST_PROBABILITY = 1e-12
 
 
 def kind_of_scores(likelihood: Likelihood) -> str:
@@ -63,7 +64,7 @@ def grade_scores(test: MultiTaskData, predicted: xr.Dataset) -> dict[str, float]
     came = y[:, None] == values
     below = y[:, None] <= values[:-1]
     distance = np.cumsum(probability, axis=1)[:, :-1] - below
-    loss = -np.log(np.maximum(probability[came], _SMALLEST_PROBABILITY))
+    loss = -np.log(np.maximum(probability[came], SMALLEST_PROBABILITY))
     rows = {
         "log loss": loss,
         "RPS": np.mean(distance**2, axis=1),

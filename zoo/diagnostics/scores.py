@@ -11,13 +11,19 @@ import xarray as xr
 from zoo.core.predictive_law import has_normal_noise, response_law
 from zoo.data.columns import require_same_rows, weights
 from zoo.data.multitask import MultiTaskData
-from zoo.diagnostics.grade_scores import grade_scores, kind_of_scores, require_same_grades
+from zoo.diagnostics.grade_scores import (
+    SMALLEST_PROBABILITY,
+    grade_scores,
+    kind_of_scores,
+    require_same_grades,
+)
 from zoo.support.frames import read_column
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
 
 __all__ = [
+    "LOWER_IS_BETTER",
     "ExplainedVariance",
     "LabelScores",
     "compare",
@@ -27,8 +33,8 @@ __all__ = [
     "negative_log_predictive_density",
 ]
 
-# A probability of 0 for what happened would make the log loss infinite: it is held this far from 0 and 1.
-_SMALLEST_PROBABILITY = 1e-12
+# Columns of `compare` that are better when lower, the one that says most first.
+LOWER_IS_BETTER = ("RMSE", "log loss", "MAE", "RPS")
 
 
 class ExplainedVariance(NamedTuple):
@@ -136,7 +142,7 @@ def log_loss(label: Any, probability: Any, weight: Any = None) -> float:
             f"probability is {probability_[row]:g} in row {row}. Give probabilities of the positive class, from 0 to 1."
         )
     came = np.where(_positive(label_, "label"), probability_, 1.0 - probability_)
-    return -_average(np.log(np.clip(came, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)), weight_)
+    return -_average(np.log(np.clip(came, SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)), weight_)
 
 
 def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: Any = None) -> float:

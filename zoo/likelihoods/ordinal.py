@@ -32,6 +32,8 @@ from zoo.support.checks import one_of, positive, whole_number
 __all__ = ["Ordinal"]
 
 _WIDTH_LAW = LogNormal(0.0, 1.0)
+# The methods that say what the law of y is: a subclass that changes one has another law.
+_OF_THE_LAW = ("log_density", "random", "term")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -48,7 +50,7 @@ class Ordinal(Likelihood):
     grades. The shift is then the constant of f: a model that has a coefficient for each feature needs a feature of
     ones (``data.add_intercept()``), and ``fit`` warns where there is none. What is learned are the widths
     :math:`w_k` of the grades between the lowest and the highest one, the parameters ``width_2`` to ``width_{K-1}`` of
-    the posterior; :func:`zoo.cutpoints` makes cut points of them.
+    the posterior; :func:`zoo.diagnostics.cutpoints` makes cut points of them.
 
     Method "gibbs" is that of Albert & Chib (1993) with the latent variable integrated out where cut points are drawn
     (Cowles 1996), and takes no weights of rows.
@@ -80,8 +82,7 @@ class Ordinal(Likelihood):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        changed = {"log_density", "random", "term"} & set(vars(cls))
-        if changed and "augmentation" not in vars(cls):
+        if set(_OF_THE_LAW) & set(vars(cls)) and "augmentation" not in vars(cls):
             cls.augmented = False  # it was derived for another density
 
     def __post_init__(self) -> None:
@@ -178,8 +179,7 @@ class Ordinal(Likelihood):
     @property
     def normal_noise(self) -> bool:
         """Whether the law of y is the one of this class, and not one of a subclass."""
-        own = ("log_density", "random", "term")
-        return all(getattr(type(self), name) is getattr(Ordinal, name) for name in own)
+        return all(getattr(type(self), name) is getattr(Ordinal, name) for name in _OF_THE_LAW)
 
     def grade_probabilities(self, f: np.ndarray, sd: Any = 0.0, **parameters: Any) -> np.ndarray:
         """Probability (K, S, n) of each grade at draws ``f`` (S, n), or where f is normal around these with ``sd``.

@@ -7,12 +7,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from zoo.diagnostics.scores import LOWER_IS_BETTER
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of
 
 __all__ = ["learning_curve"]
-
-_LOWER_IS_BETTER = ("RMSE", "log loss", "MAE", "RPS")
 
 
 def learning_curve(
@@ -44,7 +43,7 @@ def learning_curve(
         )
     scores = [str(name) for name in table.columns if name not in ("model", "rows", "repeat")]
     if score is None:
-        score = next((name for name in _LOWER_IS_BETTER if name in scores), scores[0])
+        score = next((name for name in LOWER_IS_BETTER if name in scores), scores[0])
     one_of(score, scores, "score")
     axes = panel(ax, figsize)
     sizes = np.sort(table["rows"].unique())
@@ -58,7 +57,7 @@ def learning_curve(
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("training rows per task (log scale)")
-    better = "lower" if score in _LOWER_IS_BETTER else "higher"
+    better = "lower" if score in LOWER_IS_BETTER else "higher"
     axes.set_ylabel(f"{score} of held-out rows ({better} is better)")
     repeats = table["repeat"].nunique()
     band = f", mean and range of {repeats} repeats" if repeats > 1 else ""

@@ -28,7 +28,7 @@ from pymc.distributions.transforms import LogTransform
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.random import basic as rb
 
-from zoo.inference.gibbs.slice_move import MOST_STEPS
+from zoo.inference.gibbs.slice_move import slice_of
 from zoo.steps.affine import reads
 from zoo.steps.block_normal import subtract_products
 from zoo.steps.point import PointFunction
@@ -175,20 +175,4 @@ def _step(
         [prior] = scale.log_prior({**point, name: np.asarray(start + s)})
         return float(growth * slope - 0.5 * growth * growth * curvature + prior)
 
-    level = log_density(0.0) - rng.standard_exponential()
-    left = -_WIDTH * rng.random()
-    right = left + _WIDTH
-    for _ in range(MOST_STEPS):
-        if not log_density(left) > level:
-            break
-        left -= _WIDTH
-    for _ in range(MOST_STEPS):
-        if not log_density(right) > level:
-            break
-        right += _WIDTH
-    for _ in range(MOST_STEPS):
-        s = left + (right - left) * rng.random()
-        if log_density(s) > level:
-            return s
-        left, right = (s, right) if s < 0.0 else (left, s)
-    return 0.0
+    return slice_of(rng, log_density, _WIDTH)

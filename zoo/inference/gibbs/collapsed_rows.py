@@ -6,17 +6,18 @@ covariance :math:`R \sim IW(\nu, \Psi)`. With R integrated out (see
 
 .. math:: p(H \mid \Omega) \propto |\Omega + H' \Phi H|^{-(\nu + D)/2} .
 
-Where tasks outnumber features, R knows each task too well: a row of :math:`R^{-1}` is a regression of
-one task on more other tasks than it has coefficients, and it fits them. Given R the coefficients of the
-task then hardly move. Without R they do. Let :math:`c = \Phi_{tt}` and
-:math:`m = -\sum_{s \ne t} \Phi_{ts} h_s / c`. Then
+Where tasks outnumber features, R nearly determines each task by the others: a row of :math:`R^{-1}` is a
+regression of the D coefficients of one task on those of more than D other tasks, and it fits them. So given
+R the coefficients of a task hardly move from sweep to sweep. With R integrated out they do.
+
+Let :math:`c = \Phi_{tt}` and :math:`m = -\sum_{s \ne t} \Phi_{ts} h_s / c`. Then
 
 .. math::
 
     \Omega + H' \Phi H &= K_t + c\, (h_t - m)(h_t - m)' , \qquad A = K_t^{-1} , \\
     p(h_t \mid h_{-t}, \Omega) &\propto \left( 1 + c\, |h_t - m|^2_A \right)^{-(\nu + D)/2} , \quad (R1)
 
-where :math:`K_t` is the left side at :math:`h_t = m`, which does not hang on :math:`h_t`. (R1) is a
+where :math:`K_t` is the left side at :math:`h_t = m`, which does not depend on :math:`h_t`. (R1) is a
 multivariate t law, and so a mixture of normal laws over a number :math:`\tau`:
 
 .. math::
@@ -36,10 +37,12 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.triangular import draw_by_precision
 
-__all__ = ["centre_of_task", "draw_tasks", "gram_of_tasks", "leave_out", "put_in"]
+__all__ = ["begin", "centre_of_task", "draw_mixture", "draw_tasks", "gram_of_tasks", "leave_out", "put_in"]
 
-# Where a task is so much of K, measured in its smallest direction, too few digits are left of K without it.
+# K without a task is a difference of matrices. Where the task is larger than this, in units of the smallest
+# direction of K, the difference has lost too many digits, and K is summed anew.
 _TOO_MUCH = 1e8
 
 
@@ -83,6 +86,20 @@ def put_in(A, apart, c):
 
 
 @njit(cache=True, nogil=True)
+def begin(H, O, scale_inverse):
+    """The feature covariance Omega, and the inverse of K with all tasks; both (D, D)."""
+    omega = np.linalg.inv(O)
+    return omega, np.ascontiguousarray(np.linalg.inv(omega + gram_of_tasks(H, scale_inverse)))
+
+
+@njit(cache=True, nogil=True)
+def draw_mixture(rng, A, apart, c, nu):
+    """A draw of ``tau c`` of (R2) for a task at ``apart`` from its centre."""
+    shape = 0.5 * (nu + len(apart))
+    return c * rng.gamma(shape, 2.0 / (1.0 + c * (apart @ (A @ apart))))
+
+
+@njit(cache=True, nogil=True)
 def draw_tasks(rng, S, r, H, O, nu, scale_inverse):
     """Draw the coefficients of every task given the other tasks' and the augmentation; H changes in place.
 
@@ -97,26 +114,14 @@ def draw_tasks(rng, S, r, H, O, nu, scale_inverse):
     scale_inverse : (T, T), or (0, 0) for the identity
         Inverse of its scale matrix.
     """
-    n_tasks, n_features = H.shape
-    omega = np.linalg.inv(O)
-    inverse = np.ascontiguousarray(np.linalg.inv(omega + gram_of_tasks(H, scale_inverse)))
-    m = np.empty(n_features)
-    for t in range(n_tasks):
+    omega, inverse = begin(H, O, scale_inverse)
+    m = np.empty(H.shape[1])
+    for t in range(len(H)):
         c = centre_of_task(H, scale_inverse, t, m)
         A = leave_out(inverse, omega, H, scale_inverse, t, m, c)
-        apart = H[t] - m
-        tau = c * rng.gamma(0.5 * (nu + n_features), 2.0 / (1.0 + c * (apart @ (A @ apart))))
+        tau = draw_mixture(rng, A, H[t] - m, c, nu)
         factor = np.linalg.cholesky(S[t] + tau * A)
         draw = r[t] + tau * (A @ m)
-        for i in range(n_features):  # forward: L^-1 b, then + z
-            for j in range(i):
-                draw[i] -= factor[i, j] * draw[j]
-            draw[i] /= factor[i, i]
-        for i in range(n_features):
-            draw[i] += rng.standard_normal()
-        for i in range(n_features - 1, -1, -1):  # backward: L'^-1, by rows of L
-            draw[i] /= factor[i, i]
-            for j in range(i):
-                draw[j] -= factor[i, j] * draw[i]
+        draw_by_precision(rng, factor, draw)
         H[t] = draw
         inverse = put_in(A, draw - m, c)

@@ -11,8 +11,8 @@ Each task has three moves:
 
 - **Line**: :math:`h_t \to h_t + s v` with v the mean input of all rows, so an intercept where there is
   one. By (R1) the log density of s is :math:`-\tfrac{\nu + D}{2} \log(1 + c\,|h_t + s v - m|^2_A)` plus the
-  loss, drawn by slice sampling. The first interval is two of its prior standard deviations wide, which
-  do not hang on where the task is along the line.
+  loss, drawn by slice sampling. The first interval is two standard deviations of the prior along the line
+  wide. These are the same wherever on the line the task is now.
 - **Scale**: :math:`h_t \to e^s h_t`. The density is (R1) at the new place, the loss, and the Jacobian
   :math:`e^{s D}`.
 - **Ellipse**: given :math:`\tau` by (R2) the prior is normal, and an elliptical slice (Murray, Adams &
@@ -24,7 +24,7 @@ Beside them all tasks are scaled together with the feature covariance,
 :math:`(H, \Omega) \to (e^s H, e^{2s} \Omega)`. The law of H given :math:`\Omega` does not change, with or without
 R, and the inverse-Wishart density of :math:`\Omega` with the Jacobian of the move leaves
 :math:`-\nu_\Omega D s - \tfrac12 e^{-2s} \operatorname{tr} \Omega^{-1}`. Where the labels of most tasks are separated,
-the loss is near zero for all large s, and no task alone may leave the size of the others.
+the loss is near zero for all large s, and a task that moves alone cannot leave the size of the others.
 
 The moves come between two draws of the augmentation. They leave the law of coefficients and feature
 covariance unchanged, with the augmentation and the task covariance integrated out, and so nothing may
@@ -36,7 +36,7 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.collapsed_rows import centre_of_task, gram_of_tasks, leave_out, put_in
+from zoo.inference.gibbs.collapsed_rows import begin, centre_of_task, draw_mixture, leave_out, put_in
 from zoo.inference.gibbs.marginal_moves import log_density, log_likelihood
 from zoo.inference.gibbs.slice_move import MOST_STEPS, slice_move
 
@@ -93,20 +93,24 @@ def _prior_draw(rng, H, A, factor_O, t, identity):
 
 
 @njit(cache=True, nogil=True)
+def _log_likelihood_on_ellipse(hinges, cost, start, stop, rest, now, other, cosine, sine):
+    total = 0.0
+    for n in range(start, stop):
+        f = rest[n] + cosine * now[n] + sine * other[n]
+        total -= 2.0 * cost[n] * max(0.0, hinges[0, n] - hinges[1, n] * f)
+    return total
+
+
+@njit(cache=True, nogil=True)
 def _ellipse(rng, hinges, cost, start, stop, rest, now, other):
     """An elliptical slice from ``rest + now``: cosine and sine of the angle that is taken."""
-    level = -rng.standard_exponential()
-    for n in range(start, stop):
-        level -= 2.0 * cost[n] * max(0.0, hinges[0, n] - hinges[1, n] * (rest[n] + now[n]))
+    known = (hinges, cost, start, stop, rest, now, other)
+    level = _log_likelihood_on_ellipse(*known, 1.0, 0.0) - rng.standard_exponential()
     angle = 2.0 * np.pi * rng.random()
     low, high = angle - 2.0 * np.pi, angle
     for _ in range(MOST_STEPS):
         cosine, sine = np.cos(angle), np.sin(angle)
-        total = 0.0
-        for n in range(start, stop):
-            f = rest[n] + cosine * now[n] + sine * other[n]
-            total -= 2.0 * cost[n] * max(0.0, hinges[0, n] - hinges[1, n] * f)
-        if total > level:
+        if _log_likelihood_on_ellipse(*known, cosine, sine) > level:
             return cosine, sine
         if angle < 0.0:
             low = angle
@@ -139,13 +143,11 @@ def collapsed_loss_moves(rng, hinges, cost, rows, f, along, direction, H, O, nu,
     """
     n_tasks, n_features = H.shape
     identity = scale_inverse.shape[0] == 0
-    omega = np.linalg.inv(O)
-    inverse = np.ascontiguousarray(np.linalg.inv(omega + gram_of_tasks(H, scale_inverse)))
+    omega, inverse = begin(H, O, scale_inverse)
     factor_O = np.linalg.cholesky(O)
-    power = 0.5 * (nu + n_features)
     m = np.empty(n_features)
     law = np.empty(5)
-    law[3] = power
+    law[3] = 0.5 * (nu + n_features)
     base, now, other = np.empty(len(f)), np.empty(len(f)), np.empty(len(f))
     for t in range(n_tasks):
         a, b = rows.starts[t], rows.starts[t + 1]
@@ -174,7 +176,7 @@ def collapsed_loss_moves(rng, hinges, cost, rows, f, along, direction, H, O, nu,
         grown = np.exp(slice_move(rng, _collapsed_density, growth, 0.5, True))
         H[t] *= grown
         apart = H[t] - m
-        tau = c * rng.gamma(power, 2.0 / (1.0 + c * (apart @ (A @ apart))))
+        tau = draw_mixture(rng, A, apart, c, nu)
         step = _prior_draw(rng, H, A, factor_O, t, identity) / np.sqrt(tau)
         for n in range(a, b):
             x = rows.inputs[rows.row[n]]

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
 
 __all__ = ["Draws", "coefficient_draws", "function_moments"]
 
@@ -107,14 +108,7 @@ def _law(S, r, mean, L, noise, F, u, half):
                 total += L[k, i] * half[k, j]
             F[i, j] = total * precision
         F[i, i] += 1.0
-    for j in range(D):
-        for k in range(j):
-            F[j, j] -= F[j, k] * F[j, k]
-        F[j, j] = np.sqrt(F[j, j])
-        for i in range(j + 1, D):
-            for k in range(j):
-                F[i, j] -= F[i, k] * F[j, k]
-            F[i, j] /= F[j, j]
+    factorise(F)
     for i in range(D):
         total = 0.0
         for k in range(i, D):
@@ -123,16 +117,7 @@ def _law(S, r, mean, L, noise, F, u, half):
                 gap -= S[k, j] * mean[j]
             total += L[k, i] * gap
         u[i] = total * precision
-    _forward(F, u)
-
-
-@njit(cache=True, nogil=True)
-def _forward(F, v):
-    """``F^-1 v`` in place."""
-    for i in range(len(v)):
-        for k in range(i):
-            v[i] -= F[i, k] * v[k]
-        v[i] /= F[i, i]
+    solve_lower(F, u)
 
 
 @njit(cache=True, nogil=True)
@@ -146,10 +131,7 @@ def _draw(S, linear, mean, root, noise, result):
             _law(S[t], r[t], mean[s], L, noise[s, t], F, u, half)
             for i in range(D):
                 u[i] += result[s, i, t]
-            for i in range(D - 1, -1, -1):
-                for k in range(i + 1, D):
-                    u[i] -= F[k, i] * u[k]
-                u[i] /= F[i, i]
+            solve_transposed(F, u)
             for i in range(D):
                 total = mean[s, i]
                 for k in range(i + 1):
@@ -175,7 +157,7 @@ def _moments(S, linear, mean, root, noise, x, order, starts, out_mean, out_varia
                     v[i] = 0.0
                     for k in range(i, D):
                         v[i] += L[k, i] * x[n, k]
-                _forward(F, v)
+                solve_lower(F, v)
                 for i in range(D):
                     centre += v[i] * u[i]
                     square += v[i] * v[i]

@@ -53,8 +53,9 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation, Parameters
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.t_proposal import draw_from_t, factorise, log_proposal, solve_lower, solve_transposed
+from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
 from zoo.inference.gibbs.task_rows import Rows, function_values
+from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
 
 __all__ = ["Block", "LikelihoodMoves", "mode_of_block", "moves_pay"]
 

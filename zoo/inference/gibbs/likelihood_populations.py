@@ -36,8 +36,9 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.likelihood_moves import CLOSE, FAR, STEPS, Likelihood, LikelihoodMoves
-from zoo.inference.gibbs.slice_move import MOST_STEPS
-from zoo.inference.gibbs.t_proposal import draw_from_t, factorise, log_proposal, solve_lower, solve_transposed
+from zoo.inference.gibbs.slice_move import slice_of
+from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
+from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
 
 __all__ = ["population_moves", "task_scales"]
 
@@ -177,27 +178,6 @@ def population_moves(
             _put_regression(P, mu, d, point, theta)
 
 
-def _slice(rng: np.random.Generator, log_density: Callable[[float], float], width: float) -> float:
-    """As :func:`zoo.inference.gibbs.slice_move.slice_move` with steps out, of a function that is not compiled."""
-    level = log_density(0.0) - rng.standard_exponential()
-    left = -width * rng.random()
-    right = left + width
-    for _ in range(MOST_STEPS):
-        if not log_density(left) > level:
-            break
-        left -= width
-    for _ in range(MOST_STEPS):
-        if not log_density(right) > level:
-            break
-        right += width
-    for _ in range(MOST_STEPS):
-        s = left + (right - left) * rng.random()
-        if log_density(s) > level:
-            return s
-        left, right = (s, right) if s < 0.0 else (left, s)
-    return 0.0
-
-
 def task_scales(
     rng: np.random.Generator,
     moves: LikelihoodMoves,
@@ -218,7 +198,7 @@ def task_scales(
         second = P[t, t] * (scale[t, t] if scale.size else 1.0)
         first = float(scale[t] @ P[t] - second) if scale.size else 0.0
         grown = _log_density_of_scale(likelihood, offset, f[part] - offset, nu, first, second)
-        a = np.exp(_slice(rng, grown, _WIDTH))
+        a = np.exp(slice_of(rng, grown, _WIDTH))
         H[t] *= a
         f[part] = offset + a * (f[part] - offset)
         P[t] /= a

@@ -141,9 +141,7 @@ class MatrixNormalKernel:
             "parameters": parameters,
             "basis": basis,
             "order": order,
-            "work": Work(
-                np.empty(N), np.empty(N), np.zeros(N), np.empty((T, D, D)), np.empty((T, D)), np.empty((T, D))
-            ),
+            "work": Work.of(N, T, D, not self._collapses),
             "f": np.empty(N),
             "pool": ThreadPoolExecutor(threads) if threads > 1 else None,
             "parts": [
@@ -277,8 +275,7 @@ class MatrixNormalKernel:
         augmentation.draw(rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], work.w, work.v)
         if self.shared is not None:
             self._draw_shared(rng, s)
-        if not self._collapses:
-            rng.standard_normal(out=work.z)
+        rng.standard_normal(out=work.z)
         spread = map if s["pool"] is None else s["pool"].map
         list(spread(lambda part: sums_over_rows(rows, work, *part), s["parts"]))
 

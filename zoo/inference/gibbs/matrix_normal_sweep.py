@@ -12,6 +12,7 @@ from zoo.inference.gibbs.collapsed_rows import draw_tasks, gram_of_tasks
 from zoo.inference.gibbs.draws import wishart
 from zoo.inference.gibbs.group_moves import feature_moves, task_moves
 from zoo.inference.gibbs.task_rows import Rows
+from zoo.inference.gibbs.triangular import draw_by_precision
 
 __all__ = [
     "NO_MATRIX",
@@ -30,7 +31,7 @@ class Work(NamedTuple):
     """Per row (N,) weight, linear term and a standard normal draw, and what they sum to in each task.
 
     ``S`` (T, D, D) and ``r`` (T, D) are the quadratic and the linear term, ``noise`` (T, D) rows drawn from
-    ``N(0, S_t)``.
+    ``N(0, S_t)``. Where no move asks for these rows, the normal draws are (0,).
     """
 
     w: np.ndarray
@@ -40,23 +41,33 @@ class Work(NamedTuple):
     r: np.ndarray
     noise: np.ndarray
 
+    @classmethod
+    def of(cls, n_rows: int, n_tasks: int, n_features: int, drawn: bool) -> Work:
+        """Work space; ``drawn`` where moves ask for the rows of ``noise``."""
+        N, T, D = n_rows, n_tasks, n_features
+        z = np.empty(N if drawn else 0)
+        return cls(np.empty(N), np.empty(N), z, np.empty((T, D, D)), np.empty((T, D)), np.empty((T, D)))
+
 
 @njit(cache=True, nogil=True)
 def _weight_rows(rows, work, t, block):
     """Rows ``sqrt(w_n) x_n`` of task t into ``block``; ``r_t = X_t' (v - W_t o)`` and ``X_t' W_t^1/2 z``."""
-    r, noise = work.r[t], work.noise[t]
+    r, noise, drawn = work.r[t], work.noise[t], len(work.z) > 0
     r[:] = 0.0
     noise[:] = 0.0
     first = rows.starts[t]
     for n in range(first, rows.starts[t + 1]):
         x = rows.inputs[rows.row[n]]
         weighted = block[n - first]
-        root, z = np.sqrt(work.w[n]), work.z[n]
+        root = np.sqrt(work.w[n])
         linear = work.v[n] - work.w[n] * rows.offset[n]
         for d in range(len(x)):
             weighted[d] = root * x[d]
             r[d] += linear * x[d]
-            noise[d] += z * weighted[d]
+        if drawn:
+            z = work.z[n]
+            for d in range(len(x)):
+                noise[d] += z * weighted[d]
 
 
 @njit(cache=True, nogil=True)
@@ -87,21 +98,11 @@ def _draw_rows(rng, S, r, H, P, O):
     Precision ``S_t + P_tt O`` and linear term ``r_t - O sum_{s != t} P_ts h_s``: the prior's share is the
     (t, t) entry of the inverse of R, and the cross term has no factor 1/2.
     """
-    n_tasks, n_features = H.shape
-    for t in range(n_tasks):
+    for t in range(len(H)):
         others = H.T @ P[t] - P[t, t] * H[t]
         factor = np.linalg.cholesky(S[t] + P[t, t] * O)
         draw = r[t] - O @ others
-        for i in range(n_features):  # forward: L^-1 b, then + z
-            for j in range(i):
-                draw[i] -= factor[i, j] * draw[j]
-            draw[i] /= factor[i, i]
-        for i in range(n_features):
-            draw[i] += rng.standard_normal()
-        for i in range(n_features - 1, -1, -1):  # backward: L'^-1, by rows of L
-            draw[i] /= factor[i, i]
-            for j in range(i):
-                draw[j] -= factor[i, j] * draw[i]
+        draw_by_precision(rng, factor, draw)
         H[t] = draw
 
 

@@ -1,10 +1,14 @@
-"""One slice-sampling update of a number that is now 0, for compiled samplers (Neal 2003)."""
+"""One slice-sampling update of a number that is now 0 (Neal 2003), of compiled densities and of others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from zoo.inference.compiled import njit
 
-__all__ = ["MOST_STEPS", "slice_move"]
+__all__ = ["MOST_STEPS", "slice_move", "slice_of"]
 
 # Of a slice: no law that float64 can hold is wider in steps, or narrower in halvings.
 MOST_STEPS = 2000
@@ -51,3 +55,8 @@ def slice_move(rng, density, arguments, width, steps_out):
         else:
             right = s
     return 0.0
+
+
+def slice_of(rng: np.random.Generator, log_density: Callable[[float], float], width: float) -> float:
+    """The same of a log density that is not compiled, with steps out."""
+    return float(slice_move.py_func(rng, log_density, (), width, True))

@@ -5,41 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.triangular import solve_transposed
 
-__all__ = ["DEGREES", "draw_from_t", "factorise", "log_proposal", "solve_lower", "solve_transposed"]
+__all__ = ["DEGREES", "draw_from_t", "log_proposal"]
 
 DEGREES = 8.0
-
-
-@njit(cache=True, nogil=True)
-def factorise(A):
-    """The lower Cholesky factor of a small matrix, of which the lower triangle is read, in place."""
-    for j in range(len(A)):
-        for i in range(j, len(A)):
-            for k in range(j):
-                A[i, j] -= A[i, k] * A[j, k]
-            if i == j:
-                A[j, j] = np.sqrt(A[j, j])
-            else:
-                A[i, j] /= A[j, j]
-
-
-@njit(cache=True, nogil=True)
-def solve_lower(factor, b):
-    """Replace b by ``factor^-1 b``."""
-    for i in range(len(b)):
-        for j in range(i):
-            b[i] -= factor[i, j] * b[j]
-        b[i] /= factor[i, i]
-
-
-@njit(cache=True, nogil=True)
-def solve_transposed(factor, b):
-    """Replace b by ``factor'^-1 b``."""
-    for i in range(len(b) - 1, -1, -1):
-        b[i] /= factor[i, i]
-        for j in range(i):
-            b[j] -= factor[i, j] * b[i]
 
 
 @njit(cache=True, nogil=True)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.triangular import solve_lower, solve_transposed
 from zoo.inference.stacks import equal_sizes, smallest_least_squares
 
 __all__ = ["TaskSums", "task_sums"]
@@ -165,12 +166,5 @@ def _factorised(A, L, least_pivot):
 @njit(cache=True, nogil=True)
 def _solve(L, b):
     """Solve ``L L' x = b`` in place."""
-    D = len(b)
-    for i in range(D):
-        for k in range(i):
-            b[i] -= L[i, k] * b[k]
-        b[i] /= L[i, i]
-    for i in range(D - 1, -1, -1):
-        for k in range(i + 1, D):
-            b[i] -= L[k, i] * b[k]
-        b[i] /= L[i, i]
+    solve_lower(L, b)
+    solve_transposed(L, b)

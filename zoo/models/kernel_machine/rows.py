@@ -11,6 +11,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from scipy.linalg import cho_factor, cho_solve
 
+from zoo.core.drawn import as_arrays
 from zoo.core.predictive import at_draws
 from zoo.data.multitask import MultiTaskData
 from zoo.kernels.basis import distinct_rows
@@ -94,7 +95,7 @@ def function_moments(fit: Fit, rows: KernelRows) -> tuple[np.ndarray, np.ndarray
         mean, sd = _law(data.source, priors, joint=False)  # type: ignore[arg-type]
         return [mean[rows.point], (priors["amplitude"] * sd)[rows.point]]
 
-    draws = {str(name): v.to_numpy() for name, v in fit.posterior.items()}
+    draws = as_arrays(fit.posterior)
     mean, sd = at_draws(fit.factory, rows, draws, law)
     return mean, np.zeros_like(sd) if fit.is_point else sd
 

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from zoo.core.capabilities import Condition, LearnedKernel
+from zoo.core.drawn import as_arrays, draws_of
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.hooks import SHARED
@@ -26,7 +27,6 @@ from zoo.inference.gibbs.noise_conditional import NoiseConditional
 from zoo.likelihoods.laws import InverseGammaOfSquare, Law
 from zoo.models.niw.engines import NIWEngines
 from zoo.models.niw.hierarchy import Population
-from zoo.models.niw.known_tasks import kept_draws
 from zoo.support.seeds import generator
 from zoo.support.warning_types import warn_user
 
@@ -69,11 +69,9 @@ class NIWBase(NIWEngines):
     def draws_at_estimate(self, fit: Fit, names: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
         """Draws of the coefficients of these tasks given the estimate of an EM fit."""
         values, _, _ = self.names
-        point = kept_draws(fit, names).isel(chain=0, draw=0, drop=True)
+        point = draws_of(fit, names).isel(chain=0, draw=0, drop=True)
         known = self._known_rows(fit, self._rows_of(fit, names))
-        draws = self._draws_given(
-            known, fit, {str(k): v.to_numpy() for k, v in point.items()}, _POINT_DRAWS, rng
-        )
+        draws = self._draws_given(known, fit, as_arrays(point), _POINT_DRAWS, rng)
         draws += point[values].to_numpy() - draws.mean(axis=0)  # their mean is known exactly
         variables = {
             str(name): (
@@ -100,7 +98,7 @@ class NIWBase(NIWEngines):
         whitened = self.population(rows).inputs[rows.row]
         names, task = self._tasks_of(fit, rows)
         known = self._known_rows(fit, self._rows_of(fit, names))
-        point = {str(n): v.to_numpy()[0, 0] for n, v in kept_draws(fit, names).items()}
+        point = as_arrays(draws_of(fit, names).isel(chain=0, draw=0))
         _, cov = self._enter(known, fit, point, np.random.default_rng(0))
         extra = known.inputs.shape[1] - whitened.shape[1]
         new = np.hstack([whitened, np.zeros((len(whitened), extra))])

@@ -1,4 +1,4 @@
-"""Tasks of a fit one by one: their coefficients drawn again from the population, or picked from what the fit kept."""
+"""Tasks of a fit one by one: their coefficients drawn again from the population."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoo.inference.gibbs.known_tasks import Draws, coefficient_draws, function_m
 from zoo.inference.gibbs.task_sums import task_sums
 from zoo.support.memory import require_memory
 
-__all__ = ["drawn_again", "functions_given_population", "kept_draws"]
+__all__ = ["drawn_again", "functions_given_population"]
 
 
 class KnownTasks(NamedTuple):
@@ -25,15 +25,6 @@ class KnownTasks(NamedTuple):
     linear: np.ndarray
     draws: Draws
     half: np.ndarray
-
-
-def kept_draws(fit: Fitted, names: tuple[str, ...]) -> xr.Dataset:
-    """The posterior of a fit with these of its tasks alone."""
-    posterior = fit.posterior
-    if "task" not in posterior.dims or len(names) == posterior.sizes["task"]:
-        return posterior
-    position = {name: i for i, name in enumerate(fit.data.task_names)}
-    return posterior.isel(task=[position[name] for name in names])
 
 
 def drawn_again(model: Any, fit: Fitted, names: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:

@@ -12,6 +12,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
+from zoo.core.drawn import draws_of
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.hooks import SHARED
@@ -21,7 +22,7 @@ from zoo.data.multitask import MultiTaskData
 from zoo.kernels import LearnedKernel
 from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
-from zoo.models.niw.known_tasks import drawn_again, functions_given_population, kept_draws
+from zoo.models.niw.known_tasks import drawn_again, functions_given_population
 from zoo.support.checks import covariance, finite_matrix, one_of, positive
 
 __all__ = ["NIWLinear"]
@@ -153,7 +154,7 @@ class NIWLinear(NIWBase):
             return partial(drawn_again, self, fit, names)
         if fit.method == "em":
             return partial(self.draws_at_estimate, fit, names)
-        return lambda rng: kept_draws(fit, names)
+        return lambda rng: draws_of(fit, names)
 
     def _rows_of(self, fit: Fit, names: tuple[str, ...]) -> MultiTaskData:
         """The rows of these tasks of a fit: those of others say nothing more, given the population."""

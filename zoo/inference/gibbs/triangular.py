@@ -1,0 +1,52 @@
+"""Lower triangular matrices of the size of a task: factors, solves, and normal draws by them, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zoo.inference.compiled import njit
+
+__all__ = ["draw_by_precision", "factorise", "solve_lower", "solve_transposed"]
+
+
+@njit(cache=True, nogil=True)
+def factorise(A):
+    """The lower Cholesky factor of a small matrix, of which the lower triangle is read, in place."""
+    for j in range(len(A)):
+        for i in range(j, len(A)):
+            for k in range(j):
+                A[i, j] -= A[i, k] * A[j, k]
+            if i == j:
+                A[j, j] = np.sqrt(A[j, j])
+            else:
+                A[i, j] /= A[j, j]
+
+
+@njit(cache=True, nogil=True)
+def solve_lower(factor, b):
+    """Replace b by ``factor^-1 b``."""
+    for i in range(len(b)):
+        for j in range(i):
+            b[i] -= factor[i, j] * b[j]
+        b[i] /= factor[i, i]
+
+
+@njit(cache=True, nogil=True)
+def solve_transposed(factor, b):
+    """Replace b by ``factor'^-1 b``."""
+    for i in range(len(b) - 1, -1, -1):
+        b[i] /= factor[i, i]
+        for j in range(i):
+            b[j] -= factor[i, j] * b[i]
+
+
+@njit(cache=True, nogil=True)
+def draw_by_precision(rng, factor, linear):
+    """Replace ``linear`` by a draw from the normal law with this linear term, whose precision has this factor.
+
+    Its mean is ``A^-1 linear`` and its covariance ``A^-1``, with A the factor times its transpose.
+    """
+    solve_lower(factor, linear)
+    for d in range(len(linear)):
+        linear[d] += rng.standard_normal()
+    solve_transposed(factor, linear)

@@ -24,7 +24,9 @@ from zoo.inference.gibbs.augmented_ordinal import (
     OrdinalParameters,
     ordinal_draw,
     ordinal_log_density,
+    ordinal_slopes,
     ordinal_update,
+    rows_at_an_end,
 )
 from zoo.inference.gibbs.augmented_probit import ProbitParameters, probit_log_density
 from zoo.inference.gibbs.normal_interval import excess_within, log_probability_of_interval
@@ -129,6 +131,36 @@ def test_density_is_that_of_an_interval(f):
     probability = zoo.Ordinal().grade_probabilities(np.array([[f]]), **parameters())[:, 0, 0]
     np.testing.assert_allclose(probability, np.exp(expected), rtol=1e-9, atol=1e-300)
     assert zoo.Ordinal().mean(np.array([[f]]), **parameters())[0, 0] == pytest.approx(probability @ grades)
+
+
+@pytest.mark.parametrize("f", [-30.0, -1.2, 0.0, 0.4, 2.0, 35.0])
+def test_slopes_are_derivatives_of_the_log_density(f):
+    """By 60 digits; a row of weight 2 has twice the slope and the curvature."""
+    expected = []
+    with mp.workdps(60):
+        for k in range(1, 6):
+            lower, upper = (mp.mpf(float(c)) for c in CUTS[k - 1 : k + 1])
+
+            def log_density(x, lower=lower, upper=upper):
+                # On the left side of 0, where the distribution function keeps its digits.
+                a, b = (lower - x, upper - x) if upper < f else (x - upper, x - lower)
+                return mp.log(mp.ncdf(b) - mp.ncdf(a))
+
+            expected.append([2 * float(mp.diff(log_density, f)), -2 * float(mp.diff(log_density, f, 2))])
+    grades, slope, curvature = np.arange(1.0, 6.0), np.empty(5), np.empty(5)
+    known = (np.full(5, 2.0), np.zeros(5, dtype=int), OrdinalParameters(WIDTHS[:, None]))
+    ordinal_slopes(np.full(5, f), grades, *known, slope, curvature)
+    np.testing.assert_allclose(np.column_stack([slope, curvature]), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_moves_without_z_pay_where_most_rows_are_in_an_end_grade():
+    weight = np.ones(10)
+    for low, high, pays in ((6, 1, True), (1, 6, True), (3, 3, False)):
+        y = np.r_[np.full(low, 1.0), np.full(high, 5.0), np.full(10 - low - high, 3.0)]
+        assert rows_at_an_end(5, y, weight) == pays
+    assert not rows_at_an_end(
+        7, np.full(10, 5.0), weight
+    )  # the highest grade that was seen is not the highest
 
 
 @pytest.mark.parametrize("f", [-0.4, 1.3])

@@ -83,6 +83,7 @@ _DISTRIBUTIONS = ("tests/distributions/test_inverse_wishart.py",)
 
 _PROBIT = ("tests/inference/test_probit.py",)
 _ORDINAL = ("tests/inference/test_ordinal.py",)
+_JOINT = ("tests/inference/test_joint_moves.py",)
 _RESPONSES = ("tests/inference/test_augmented_responses.py",)
 
 _KEPT = ("tests/core/test_keep.py",)
@@ -218,6 +219,46 @@ MUTANTS: tuple[Mutant, ...] = (
         "for i in range(start, stop):",
         "for i in range(start, middle):",
         (*_ORDINAL, *_cell("population", "ordinal")),
+    ),
+    Mutant(
+        "joint_scale_of_all_tasks",
+        "coefficients and cut points grow together with the Jacobian of one direction instead of D",
+        "zoo/inference/gibbs/joint_moves.py",
+        "[[-nu * D, 0.0, 0.0, -0.5 * np.trace(P)]]",
+        "[[-nu, 0.0, 0.0, -0.5 * np.trace(P)]]",
+        _JOINT,
+    ),
+    Mutant(
+        "joint_scale_of_a_task",
+        "the coefficients of a task grow as if the mean of the population were zero",
+        "zoo/inference/gibbs/joint_moves.py",
+        "W @ (P @ mu), -0.5",
+        "0.0 * W @ (P @ mu), -0.5",
+        _JOINT,
+    ),
+    Mutant(
+        "joint_shift_without_the_other_tasks",
+        "a task is shifted as if it did not depend on the other tasks",
+        "zoo/inference/gibbs/joint_moves.py",
+        "-(P[t] @ H @ O @ v), P[t, t]",
+        "-(P[t, t] * H[t] @ O @ v), P[t, t]",
+        _JOINT,
+    ),
+    Mutant(
+        "joint_scale_without_prior_of_widths",
+        "cut points grow with the coefficients without their own prior",
+        "zoo/inference/gibbs/augmented_ordinal.py",
+        "total += log_law(laws.widths[i], math.log(widths[i, group]) + s)",
+        "total += 0.0",
+        _JOINT,
+    ),
+    Mutant(
+        "joint_shift_without_second_grade",
+        "a shift reads the rows of the lowest grade alone",
+        "zoo/inference/gibbs/augmented_ordinal.py",
+        "elif y[n] == 2.0:",
+        "elif y[n] == -2.0:",
+        _JOINT,
     ),
     Mutant(
         "laplace_shape",

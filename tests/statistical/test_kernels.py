@@ -260,6 +260,31 @@ DENSITIES = {
         {"constant": True, "n_tasks": 3, "n_features": 3},
         {"likelihood_moves": True, "group_moves": True},
     ),
+    # Moves of coefficients with cut points along an intercept, and moves without latent variables.
+    "population, ordinal, constant": (
+        zoo.NIWLinear,
+        {"delta": 6.0, "scale": 1.5, "pi": 0.7, "likelihood": AUGMENTED["ordinal"]},
+        {"constant": True, "n_tasks": 3, "n_features": 3},
+        {"likelihood_moves": True, "group_moves": True},
+    ),
+    "population, ordinal by task, constant": (
+        zoo.NIWLinear,
+        {"delta": 6.0, "scale": 1.5, "likelihood": AUGMENTED["ordinal by task"]},
+        {"constant": True, "n_tasks": 3},
+        {"likelihood_moves": False},
+    ),
+    "matrix normal, ordinal, shared, constant": (
+        zoo.MaxMargin,
+        {**SHARED, "feature_nu": 5.0, "task_nu": 5.0, "likelihood": AUGMENTED["ordinal"]},
+        GROUPS,
+        {"likelihood_moves": True},
+    ),
+    "matrix normal, ordinal by task, constant": (
+        zoo.MaxMargin,
+        {"feature_nu": 5.0, "task_nu": 5.0, "likelihood": AUGMENTED["ordinal by task"]},
+        {"constant": True, "n_tasks": 3},
+        {"likelihood_moves": False},
+    ),
     # Coefficients that all tasks share: of a feature that stands still within tasks, and of one that does not.
     "population, shared": (zoo.NIWLinear, {**SHARED, "pi": 0.6}, GROUPS, {"group_moves": False}),
     "population, shared, learned scale, noise by task, group moves": (

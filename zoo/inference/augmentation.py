@@ -9,12 +9,40 @@ import numpy as np
 
 from zoo.inference.run.chains import put_back
 
-__all__ = ["Augmentation", "Parameters", "restore_parameters", "snapshot_of", "sums_of_losses"]
+__all__ = [
+    "Augmentation",
+    "JointMoves",
+    "Parameters",
+    "restore_parameters",
+    "snapshot_of",
+    "sums_of_losses",
+]
 
 Parameters = Any
 """A named tuple of arrays by name, each (1,), one value for all rows, or (T,), one per task."""
 
 _PREFIX = "parameter "
+
+
+class JointMoves(NamedTuple):
+    """Compiled moves of f together with learned parameters, in groups of rows that are sorted by task.
+
+    The first arguments are ``rng``, ``f``, ``y`` and ``weight`` (N,), ``starts`` (G + 1,) where groups of rows begin,
+    the column of the first group in the parameters, the parameters, and their laws. f and the parameters change in
+    place. Each move draws a number s per group under its likelihood, the laws, the Jacobian of the change of the
+    parameters and ``prior``, the share of s in the log density of the rest.
+
+    Parameters
+    ----------
+    scale : callable ``(..., offset, prior, factor)``
+        f without ``offset`` (N,) grows by ``e^s``, which is written into ``factor`` (G,). ``prior`` (G, 4) are p of
+        ``p0 s + p1 e^s + p2 e^(2 s) + p3 e^(-2 s)``.
+    shift : callable ``(..., prior, shift)``
+        f grows by s, which is written into ``shift`` (G,). ``prior`` (G, 2) are p of ``p0 s + p1 s^2``.
+    """
+
+    scale: Callable[..., None]
+    shift: Callable[..., None]
 
 
 class Augmentation(NamedTuple):
@@ -53,6 +81,9 @@ class Augmentation(NamedTuple):
         augmentation where they pay.
     rows_of : mapping of str to (str, int), optional
         Learned parameters that are rows of one array of ``parameters``, with its name: (1,) or (T,) each.
+    joint : JointMoves, optional
+        Moves of f together with the parameters, for hierarchies of coefficients
+        (:mod:`zoo.inference.gibbs.joint_moves`).
     """
 
     draw: Callable[..., None]
@@ -66,6 +97,7 @@ class Augmentation(NamedTuple):
     slopes: Callable[..., None] | None = None
     crawls: Callable[[np.ndarray, np.ndarray], bool] | None = None
     rows_of: Mapping[str, tuple[str, int]] | None = None
+    joint: JointMoves | None = None
 
     def start(self) -> Parameters:
         """The parameters of a chain, which may be changed in place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -13,13 +14,17 @@ import pytensor.tensor as pt
 from scipy.special import ndtr
 
 from zoo.data.multitask import MultiTaskData
-from zoo.inference.augmentation import Augmentation
+from zoo.inference.augmentation import Augmentation, JointMoves
 from zoo.inference.gibbs.augmented_ordinal import (
     OrdinalLaws,
     OrdinalParameters,
     ordinal_draw,
     ordinal_log_density,
+    ordinal_scale,
+    ordinal_shift,
+    ordinal_slopes,
     ordinal_update,
+    rows_at_an_end,
 )
 from zoo.inference.gibbs.parameter_laws import fixed
 from zoo.likelihoods.base import Likelihood
@@ -171,7 +176,10 @@ class Ordinal(Likelihood):
             OrdinalLaws(numbers),
             ordinal_update if self.learned else None,
             log_density=ordinal_log_density,
+            slopes=ordinal_slopes,
+            crawls=partial(rows_at_an_end, self.n_grades),
             rows_of={name: ("widths", i) for i, name in enumerate(names)},
+            joint=JointMoves(ordinal_scale, ordinal_shift) if self.learned else None,
         )
 
     # ---------------------------------------------------------------- predictions

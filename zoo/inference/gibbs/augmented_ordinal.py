@@ -17,6 +17,17 @@ together. Here one cut point after the other takes a slice-sampling step, which 
 of its two grades alone. Where :math:`c_k` moves by s, :math:`w_k` grows and :math:`w_{k+1}` shrinks by s; where the
 last one does, :math:`w_{K-1}` grows.
 
+Two directions stay slow, since f and the cut points must go along them together: their scale, and where the lowest
+grade is rare the distance of f from its cut point at 0. So two moves take f along, also with z integrated out:
+
+.. math::
+
+    (f, w) &\to (e^s f, e^s w), \\
+    (f, w_2) &\to (f + s, w_2 + s) .
+
+The second one leaves the probabilities of the grades above 2 as they are. What the prior of f says of s stands in
+:mod:`zoo.inference.gibbs.joint_moves`.
+
 The arguments are those of :mod:`zoo.inference.gibbs.augmented_real_responses`. Rows of a weight other than 1 have no
 such variable, for the reason that :mod:`zoo.inference.gibbs.augmented_probit` gives.
 """
@@ -29,12 +40,26 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.augmented_probit import normal_excess
+from zoo.inference.gibbs.augmented_probit import HALF_LOG_2_PI, normal_excess
 from zoo.inference.gibbs.normal_interval import excess_within, log_probability_of_interval
 from zoo.inference.gibbs.parameter_laws import is_learned, log_law, rows_by_group
 from zoo.inference.gibbs.slice_move import slice_move
 
-__all__ = ["OrdinalLaws", "OrdinalParameters", "ordinal_draw", "ordinal_log_density", "ordinal_update"]
+__all__ = [
+    "OrdinalLaws",
+    "OrdinalParameters",
+    "ordinal_draw",
+    "ordinal_log_density",
+    "ordinal_scale",
+    "ordinal_shift",
+    "ordinal_slopes",
+    "ordinal_update",
+    "rows_at_an_end",
+]
+
+
+MOST = 0.5
+"""Share of the rows in the lowest or the highest grade above which the moves without z pay."""
 
 
 class OrdinalParameters(NamedTuple):
@@ -83,6 +108,42 @@ def ordinal_log_density(f, y, weight, task, parameters, total):
         lower, upper = _bounds(parameters.widths, task[n], int(y[n]))
         value = log_probability_of_interval(lower - f[n], upper - f[n])
         total[task[n] if len(total) > 1 else 0] += weight[n] * value
+
+
+@njit(cache=True, nogil=True)
+def _density_by_probability(x, log_probability):
+    r""":math:`\varphi(x) / p`, and 0 at infinity."""
+    return math.exp(-0.5 * x * x - HALF_LOG_2_PI - log_probability) if math.isfinite(x) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def ordinal_slopes(f, y, weight, task, parameters, slope, curvature):
+    r"""Fill slope and curvature: h q with :math:`q = (\varphi(a) - \varphi(b)) / p`, and
+    :math:`h (q^2 - (a \varphi(a) - b \varphi(b)) / p)`, where p is the probability of :math:`(a, b)`, the cut points
+    of the grade less f.
+    """
+    for n in range(len(f)):
+        lower, upper = _bounds(parameters.widths, task[n], int(y[n]))
+        a, b = lower - f[n], upper - f[n]
+        p = log_probability_of_interval(a, b)
+        at_a, at_b = _density_by_probability(a, p), _density_by_probability(b, p)
+        q = at_a - at_b
+        bend = q * q
+        if at_a > 0.0:
+            bend -= a * at_a
+        if at_b > 0.0:
+            bend += b * at_b
+        slope[n] = weight[n] * q
+        curvature[n] = weight[n] * max(bend, 0.0)
+
+
+def rows_at_an_end(n_grades: int, y: np.ndarray, weight: np.ndarray) -> bool:
+    """Whether the lowest or the highest grade has most of the weight.
+
+    Many tasks then have hardly a row of another grade. Their rows say that f is large and not how large, and given z
+    their coefficients hardly move.
+    """
+    return max(float(weight[y == end].sum()) for end in (1, n_grades)) > MOST * float(weight.sum())
 
 
 @njit(cache=True, nogil=True)
@@ -145,3 +206,81 @@ def ordinal_update(rng, f, y, weight, task, parameters, laws):
             if not last:
                 widths[i + 1, g] = above - cut
             below = cut
+
+
+@njit(cache=True, nogil=True)
+def _log_density_of_scale(s, first, stop, group, y, weight, offset, own, widths, laws, prior):
+    """Of the factor ``exp(s)`` of ``own``, which is f without the offset, and of the widths of a group."""
+    a = math.exp(s)
+    total = prior[0] * s + prior[1] * a + prior[2] * a * a + prior[3] / (a * a)
+    for i in range(len(widths)):
+        total += log_law(laws.widths[i], math.log(widths[i, group]) + s)
+    for n in range(first, stop):
+        lower, upper = _bounds(widths, group, int(y[n]))
+        f = offset[n] + a * own[n]
+        total += weight[n] * log_probability_of_interval(a * lower - f, a * upper - f)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def ordinal_scale(rng, f, y, weight, starts, first_group, parameters, laws, offset, prior, factor):
+    """Draw factors of f and of the widths of groups of rows, both changed in place.
+
+    Parameters
+    ----------
+    starts : (G + 1,)
+        Where the rows of each group begin.
+    first_group : int
+        The column of the first one in the widths.
+    offset : (N,)
+        What of f does not grow.
+    prior : (G, 4)
+        ``p`` of the prior's share ``p0 s + p1 e^s + p2 e^(2 s) + p3 e^(-2 s)`` of the log density of s.
+    factor : (G,)
+        Is filled with ``e^s``.
+    """
+    widths, own = parameters.widths, f - offset
+    for g in range(len(factor)):
+        start, stop, group = starts[g], starts[g + 1], first_group + g
+        known = (start, stop, group, y, weight, offset, own, widths, laws, prior[g])
+        factor[g] = math.exp(
+            slice_move(rng, _log_density_of_scale, known, 3.0 / math.sqrt(4.0 + stop - start), True)
+        )
+        widths[:, group] *= factor[g]
+        for n in range(start, stop):
+            f[n] = offset[n] + factor[g] * own[n]
+
+
+@njit(cache=True, nogil=True)
+def _log_density_of_shift(s, first, stop, y, weight, f, width, law, prior):
+    """Of what is added to f and to the width of the second grade."""
+    if not width + s > 0.0:
+        return -math.inf
+    total = prior[0] * s + prior[1] * s * s + _log_density_of_width(width + s, law)
+    for n in range(first, stop):
+        if y[n] == 1.0:
+            total += weight[n] * log_probability_of_interval(-math.inf, -(f[n] + s))
+        elif y[n] == 2.0:
+            total += weight[n] * log_probability_of_interval(-(f[n] + s), width - f[n])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def ordinal_shift(rng, f, y, weight, starts, first_group, parameters, laws, prior, shift):
+    """Draw what is added to f and to the width of the second grade, in groups of rows; both change in place.
+
+    The arguments are those of :func:`ordinal_scale`, but for ``prior`` (G, 2), of ``p0 s + p1 s^2``, and
+    ``shift`` (G,), which is filled with s.
+    """
+    widths = parameters.widths
+    for g in range(len(shift)):
+        start, stop, group = starts[g], starts[g + 1], first_group + g
+        few = 0
+        for n in range(start, stop):
+            few += y[n] <= 2.0
+        known = (start, stop, y, weight, f, widths[0, group], laws.widths[0], prior[g])
+        s = slice_move(rng, _log_density_of_shift, known, 3.0 / math.sqrt(4.0 + few), True)
+        shift[g] = s
+        widths[0, group] += s
+        for n in range(start, stop):
+            f[n] += s

@@ -5,8 +5,9 @@ an augmentation (:mod:`zoo.inference.augmentation`): given auxiliary variables r
 :math:`-\tfrac12 w_n f_n^2 + v_n f_n` to the log density, as a Gaussian response :math:`v_n / w_n`
 with variance :math:`1 / w_n` would. A sweep therefore takes three steps:
 
-1. the parameters of the likelihood given f, auxiliary variables integrated out; where a label is
-   rare, coefficients and mean by :mod:`zoo.inference.gibbs.likelihood_moves`, auxiliary variables
+1. the parameters of the likelihood given f, auxiliary variables integrated out; where the rows tie
+   them to the coefficients, both by :mod:`zoo.inference.gibbs.joint_moves`; where a label is rare,
+   coefficients and mean by :mod:`zoo.inference.gibbs.likelihood_moves`, auxiliary variables
    integrated out as well; and right after it the auxiliary variables given f and parameters;
 2. the sums :math:`S_t = \sum_n w_n x_n x_n'` and :math:`r_t = \sum_n v_n x_n` of every task, and
    where some features have a coefficient that all tasks share, this one with coefficients and mean
@@ -27,6 +28,7 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.joint_moves import JointStep
 from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import population_moves
 from zoo.inference.gibbs.normal_inverse_wishart import (
@@ -122,6 +124,9 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             "v": np.empty(N),
             "moves": None,
         }
+        state["joint"] = JointStep.of(
+            self.augmentation, state["parameters"], state["rows"], state["y"], state["weight"]
+        )
         if moves_pay(self.augmentation, self.likelihood_moves, state["y"], state["weight"]):
             seen = (state[name] for name in ("parameters", "rows", "y", "weight", "task"))
             state["moves"] = LikelihoodMoves(self.augmentation, *seen)
@@ -172,6 +177,9 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         seen = (s["f"], s["y"], s["weight"], s["task"], s["parameters"])
         if augmentation.update is not None:
             augmentation.update(rng, *seen, augmentation.laws)
+        if s["joint"] is not None:
+            s["joint"].population(rng, by_task, s["mu"], s["P"], float(self.nu), float(self.pi), s["f"])
+            s["W"][:] = to_lanes(padded)
         if s["moves"] is not None:
             population = (by_task, s["mu"], s["P"], float(self.pi), s["f"])
             s["moves"].population(rng, *population)

@@ -20,7 +20,9 @@ from zoo.inference.compiled import njit
 
 __all__ = ["ProbitParameters", "log_normal_cdf", "normal_excess", "probit_draw", "probit_log_density"]
 
-_HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+"""Minus the log density of a standard normal variable at 0."""
+
 # Below it the terms of the series that are left out are less than a rounding.
 _FAR = -20.0
 
@@ -44,7 +46,7 @@ def log_normal_cdf(x):
     series = 1.0
     for k in range(8, 0, -1):
         series = 1.0 - (2 * k - 1) * q * series
-    return -0.5 * x * x - _HALF_LOG_2_PI - math.log(-x) + math.log(series)
+    return -0.5 * x * x - HALF_LOG_2_PI - math.log(-x) + math.log(series)
 
 
 @njit(cache=True, nogil=True)

@@ -23,6 +23,7 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
 from zoo.inference.gibbs.collapsed_rows_loss import collapsed_loss_moves, scale_all_tasks
+from zoo.inference.gibbs.joint_moves import JointStep
 from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import task_scales
 from zoo.inference.gibbs.marginal_moves import marginal_moves
@@ -160,6 +161,7 @@ class MatrixNormalKernel:
             state["shared"] = self.shared.start(rng)
             state["shared_rows"] = (rows_of_shared, *regressions_of_shared(rows, rows_of_shared))
             self._follow_shared(state)
+        state["joint"] = JointStep.of(self.augmentation, parameters, rows, y, state["weight"])
         state["moves"] = None
         wanted = self.likelihood_moves if self.group_moves else bool(self.likelihood_moves)
         if moves_pay(self.augmentation, wanted, y, state["weight"]):
@@ -266,6 +268,8 @@ class MatrixNormalKernel:
             augmentation.update(
                 rng, s["f"], s["y"], s["weight"], s["task"], s["parameters"], augmentation.laws
             )
+        if s["joint"] is not None and self.group_moves:
+            s["joint"].matrix_normal(rng, s["H"], s["P"], s["O"], task, self.feature_prior, s["f"])
         if self.group_moves and s["hinges"] is not None:
             self._move_under_the_loss(rng, s)
         if s["moves"] is not None:

@@ -16,14 +16,13 @@ from __future__ import annotations
 import math
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.augmented_probit import log_normal_cdf, normal_excess
+from zoo.inference.gibbs.augmented_probit import HALF_LOG_2_PI, log_normal_cdf, normal_excess
 
 __all__ = ["NARROW", "excess_within", "log_probability_of_interval"]
 
 NARROW = 1e-2
 """Width times the distance of the middle from 0 (at least 1) below which an interval is a narrow one."""
 
-_HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 # Of an interval around 0: a wider one holds a normal variable more often than a uniform one is kept.
 _WIDE = math.sqrt(2.0 * math.pi)
 
@@ -46,7 +45,7 @@ def log_probability_of_interval(a, b):
     width, middle = b - a, 0.5 * (a + b)
     if width * max(1.0, -middle) < NARROW:
         bend = width * width * (middle * middle - 1.0) / 24.0
-        return math.log(width) - 0.5 * middle * middle - _HALF_LOG_2_PI + math.log1p(bend)
+        return math.log(width) - 0.5 * middle * middle - HALF_LOG_2_PI + math.log1p(bend)
     upper = log_normal_cdf(b)
     return upper + math.log(-math.expm1(log_normal_cdf(a) - upper))
 

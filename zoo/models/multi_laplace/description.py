@@ -105,13 +105,15 @@ class MultiLaplaceDescription(ModelFactory):
     def _ard_prior(self, C: Any, D: int, task: tuple[str, ...]) -> Any:
         if self.prior == "horseshoe":
             # Centred: half-Cauchy scales only move along with their own in the logarithm, and the data tell those of
-            # relevant features well.
+            # relevant features well. What the data tell is the size of a feature's kappa over tasks, so this is what
+            # stands for its scale: the scale times the root mean square of the normals.
             level = pm.HalfCauchy("_global_scale", 1.0)
-            local = pm.HalfCauchy("_local_scale", level, dims="feature")
+            normal = pm.HalfNormal("_kappa_normal", dims=("feature", "task"))
+            size = pt.sqrt(pt.mean(normal**2, axis=1))
+            local = pm.HalfCauchy("_local_size", level * size, dims="feature") / size
             slab = pm.InverseGamma("_slab", 2.0, 2.0)
             square = local**2
             scale = pm.Deterministic("kappa_scale", pt.sqrt(slab * square / (slab + square)), dims="feature")
-            normal = pm.HalfNormal("_kappa_normal", dims=("feature", "task"))
             return pm.Deterministic("kappa", scale[:, None] * normal, dims=("feature", "task"))
         if self.ard == "group":
             kappa = multi_laplace_mixture("kappa", C, dims=("feature", "task"))

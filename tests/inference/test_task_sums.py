@@ -67,8 +67,9 @@ def test_the_squared_error_around_least_squares_is_that_of_the_rows(rows):
 def test_sums_less_a_shared_part_are_those_of_responses_less_it(rows):
     inputs, row, y, task, _, weight = rows
     rng = np.random.default_rng(4)
-    shared, beta = rng.standard_normal((N, 2)), np.array([0.7, -2.0])
+    shared, beta = rng.standard_normal((N, 6)), np.array([0.7, -2.0, 1.0, 0.4, -0.3, 2.0])
     shared[:, 1] = rng.standard_normal(T)[task]  # stands still within tasks
+    shared[:, 2:] = np.eye(4)[rng.integers(0, 4, N)]  # levels, of which a task has some
 
     def in_lanes(response):
         sums = task_sums(inputs, row, response, task, T, weight, padded=-(-T // LANES) * LANES)

@@ -65,6 +65,7 @@ _LOOSE = (
 _SHARED = (
     f"{_KERNELS}::test_against_joint_draws[population, shared, learned scale, noise by task, group moves]",
 )
+_CROSSED = (f"{_KERNELS}::test_against_joint_draws[population, crossed]",)
 _SHARED_MATRIX_NORMAL = ("tests/inference/test_shared_coefficients.py",)
 
 
@@ -601,9 +602,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared_coefficients_given_the_mean",
         "the joint draw of shared coefficients and mean forgets that the coefficients are integrated out",
         "zoo/inference/gibbs/shared_coefficients.py",
-        "precision[i, j] -= U[d, i] * U[d, j]",
-        "precision[i, j] -= 0.9 * U[d, i] * U[d, j]",
+        "precision[where[i], where[j]] -= U[d, i] * U[d, j]",
+        "precision[where[i], where[j]] -= 0.9 * U[d, i] * U[d, j]",
         _SHARED,
+    ),
+    Mutant(
+        "effects_share_a_scale",
+        "the levels of a further group have the prior of the features that all tasks share",
+        "zoo/inference/gibbs/shared_coefficients.py",
+        "return np.asarray(self.scale[self.effect])",
+        "return np.asarray(self.scale[0 * self.effect])",
+        _CROSSED,
+    ),
+    Mutant(
+        "effect_of_another_level",
+        "a task hands what it says of its levels to the first ones",
+        "zoo/inference/gibbs/shared_coefficients.py",
+        "where[D + j] = D + sums.feature[first + j]",
+        "where[D + j] = D + j",
+        _CROSSED,
     ),
     Mutant(
         "shared_move_without_new_task_cov",
@@ -625,8 +642,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared_offset_left_behind",
         "the sums of a task keep the responses from before the shared coefficients moved",
         "zoo/inference/gibbs/shared_sums.py",
-        "tasks.linear[:] = self.linear - self.by_beta @ beta",
-        "tasks.linear[:] = self.linear - 0.8 * self.by_beta @ beta",
+        "subtract_shared(known.starts, known.feature, known.cross, beta, tasks.linear)",
+        "subtract_shared(known.starts, known.feature, known.cross, 0.8 * beta, tasks.linear)",
         _SHARED,
     ),
     Mutant(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 
@@ -37,6 +38,15 @@ def rows(
         X[:, 1] = task % 2  # 0 and 1, so that reflections are oblique
     y = rng.standard_normal(len(task))
     return zoo.MultiTaskData.from_arrays(X, np.where(y > 0, 1.0, -1.0) if labels else y, task)
+
+
+def crossed_rows(n_tasks=3, n_rows=3):
+    """Rows of tasks that meet the levels of a second group, of which each task has two."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(n_tasks), n_rows)
+    frame = pd.DataFrame({"task": task, "x": rng.standard_normal(len(task)), "y": 0.0})
+    frame["clinic"] = np.array(list("abc"))[(task + np.arange(len(task)) % 2) % 3]
+    return zoo.MultiTaskData.from_formula("y ~ x + (1 + x | task) + (1 | clinic)", frame)
 
 
 def _moved(kernel, start, sweeps, rng):
@@ -285,6 +295,20 @@ DENSITIES = {
         {"constant": True, "n_tasks": 3},
         {"likelihood_moves": False},
     ),
+    # Tasks that meet the levels of a second group, with a learned spread.
+    "population, crossed": (zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"crossed": True}, {}),
+    "population, logistic, crossed": (
+        zoo.NIWLinear,
+        {"delta": 6.0, "scale": 1.5, "likelihood": "logistic"},
+        {"crossed": True},
+        {"group_moves": True},
+    ),
+    "matrix normal, crossed": (
+        zoo.MaxMargin,
+        {"feature_nu": 5.0, "task_nu": 5.0, "likelihood": AUGMENTED["gaussian"]},
+        {"crossed": True},
+        {},
+    ),
     # Coefficients that all tasks share: of a feature that stands still within tasks, and of one that does not.
     "population, shared": (zoo.NIWLinear, {**SHARED, "pi": 0.6}, GROUPS, {"group_moves": False}),
     "population, shared, learned scale, noise by task, group moves": (
@@ -358,7 +382,7 @@ def test_against_joint_draws(case):
     kind, fields, shape, options = DENSITIES[case]
     shape = dict(shape)
     empty = shape.pop("empty", False)
-    data = rows(**shape, labels=False)
+    data = crossed_rows() if shape.pop("crossed", False) else rows(**shape, labels=False)
     responses = kind(**fields).likelihood.responses
     if responses != "real":
         lower = {"labels": -1.0, "counts": 0.0, "grades": 2.0}[responses]

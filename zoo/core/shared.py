@@ -51,6 +51,12 @@ class SharedCoefficients(ModelFactory):
     shared_scale : float or "learned"
         Standard deviation of their normal prior, on the scale of the data that the model sees (standardized ones);
         "learned" gives it a half-normal prior of scale 2.5, and ``shared_scale`` in the posterior.
+
+    Notes
+    -----
+    Levels of a further group, as ``(1 | clinic)`` of ``MultiTaskData.from_formula``, are shared features too. Each
+    effect has a standard deviation of its own, ``effect_scale`` in the posterior (dim ``effect``), with a half-normal
+    prior of scale 2.5.
     """
 
     serves_shared: ClassVar[bool] = True
@@ -133,6 +139,7 @@ class SharedCoefficients(ModelFactory):
 
     def _look_at_columns(self, data: MultiTaskData, names: tuple[str, ...]) -> None:
         """Raise where a shared feature is no shared one; warn where the data do not tell it from others."""
+        names = tuple(name for name in names if name not in data.effects)
         X: Any = data.X[:, [data.feature_names.index(name) for name in names]]
         X = X.toarray() if is_sparse(X) else X
         varies = range_within_tasks(X, data.task, data.n_tasks) > 0.0
@@ -145,7 +152,13 @@ class SharedCoefficients(ModelFactory):
                     "its coefficient is that task's. Leave it out of shared, or out of the data."
                 )
         everything: Any = data.inputs if is_sparse(data.inputs) else data.X
-        dependent = [] if is_sparse(everything) else _dependent_columns(everything, data.feature_names, names)
+        # The levels of a further group always add up to a column; their own prior tells them apart.
+        fixed = [i for i, name in enumerate(data.feature_names) if name not in data.effects]
+        dependent = (
+            []
+            if is_sparse(everything)
+            else _dependent_columns(everything[:, fixed], [data.feature_names[i] for i in fixed], names)
+        )
         if dependent:
             warn_user(
                 f"the columns {', '.join(map(repr, dependent))} are linearly dependent, so that the priors alone tell "
@@ -166,17 +179,39 @@ class SharedCoefficients(ModelFactory):
         """Shared features times their coefficients."""
         if data.shared is None:
             return None
-        scale = self.shared_scale
-        if scale == LEARNED:
+        scale: Any = self.shared_scale
+        effects, index = _effects(data.source)
+        fixed = np.any(index == 0)
+        if scale == LEARNED and fixed:
             scale = pm.HalfNormal("shared_scale", _SPREAD)
+        if effects:
+            of_effects = pm.HalfNormal("effect_scale", _SPREAD, dims="effect")
+            of_fixed = pt.as_tensor(scale if fixed else 1.0, dtype="float64")
+            scale = pt.concatenate([pt.atleast_1d(of_fixed), of_effects])[index]
         return pt.dot(data.shared, pm.Normal(SHARED, 0.0, scale, dims="shared_feature"))
 
     def engine_shared(self, data: MultiTaskData) -> SharedFeatures | None:
         """The shared features of prepared data, as engines take them."""
         if data.shared is None:
             return None
-        learned = self.shared_scale == LEARNED
-        return SharedFeatures(data.shared, _SPREAD if learned else float(self.shared_scale), learned)
+        effects, index = _effects(data)
+        learned = self.shared_scale == LEARNED and bool(np.any(index == 0))
+        scale = _SPREAD if self.shared_scale == LEARNED else float(self.shared_scale)
+        return SharedFeatures(data.shared, scale, learned, index, len(effects), _SPREAD)
+
+    def coords(self, data: MultiTaskData) -> dict[str, Any]:
+        """Names along the dims of the model."""
+        effects, _ = _effects(data)
+        return {**super().coords(data), **({"effect": effects} if effects else {})}
+
+
+def _effects(data: MultiTaskData) -> tuple[list[str], np.ndarray]:
+    """Effects of further groups, and for every shared feature 0, or 1 and the position of its effect."""
+    of = data.effects
+    effects = list(dict.fromkeys(of.values()))
+    return effects, np.array(
+        [1 + effects.index(of[n]) if n in of else 0 for n in data.shared_names], dtype=int
+    )
 
 
 def _steady_within_tasks(data: MultiTaskData) -> np.ndarray:
@@ -191,7 +226,7 @@ def _steady_within_tasks(data: MultiTaskData) -> np.ndarray:
     return (within <= _ROUNDING * spread) & (spread > _ROUNDING * np.abs(X).max(axis=0))
 
 
-def _dependent_columns(X: np.ndarray, names: tuple[str, ...], shared: tuple[str, ...]) -> list[str]:
+def _dependent_columns(X: np.ndarray, names: Sequence[str], shared: tuple[str, ...]) -> list[str]:
     """Columns of a linear dependence in which a shared one takes part; empty where there is none."""
     length = np.linalg.norm(X, axis=0)
     U = X / np.where(length > 0.0, length, 1.0)

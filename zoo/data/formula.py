@@ -1,7 +1,9 @@
 """Formulas of mixed models, ``y ~ age + time + (1 + time | patient)``, as multi-task data.
 
 What stands inside the bar becomes a feature of which every task has its own coefficient; what stands outside alone, a
-feature whose coefficient all tasks share. The library ``formulae`` reads the formula and codes its terms.
+feature whose coefficient all tasks share. The first group is the task. A further group, ``(1 | clinic)``, becomes one
+feature for each of its levels, shared by all tasks, of which the coefficients have a learned spread. The library
+``formulae`` reads the formula and codes its terms.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zoo.data.columns import require_one_column
+from zoo.data.columns import require_one_column, task_column
 from zoo.support.checks import one_of
 from zoo.support.frames import as_pandas
+from zoo.support.memory import require_memory
 from zoo.support.warning_types import warn_user
 
 __all__ = ["FormulaDesign", "data_from_formula"]
@@ -67,7 +70,7 @@ class FormulaDesign:
         The columns that it uses, as they were handed in: they say the levels of categories, and the numbers of
         transformations such as ``scale``.
     task : str
-        The column behind the bar.
+        The column behind the first bar.
     """
 
     formula: str
@@ -91,14 +94,26 @@ class FormulaDesign:
 
     @property
     def varying_terms(self) -> list[str]:
-        """Names of the terms before the bar."""
-        return [term.expr.name for term in self.described.group_terms]
+        """Names of the terms before the bar of the task."""
+        return [term.expr.name for term in self.described.group_terms if term.factor.name == self.task]
+
+    @property
+    def crossed_terms(self) -> list[tuple[str, str]]:
+        """Further groups and a term before their bar, one pair for each term."""
+        terms = [(term.factor.name, term.expr.name) for term in self.described.group_terms]
+        return [pair for pair in terms if pair[0] != self.task]
+
+    @cached_property
+    def levels(self) -> dict[str, list[str]]:
+        """Levels of each further group, as text, in the order that tasks would have."""
+        return {group: task_column(self.table[group])[0] for group, _ in self.crossed_terms}
 
     @property
     def variables(self) -> list[str]:
         """Columns that its features use."""
         terms = [*self.described.common_terms, *(term.expr for term in self.described.group_terms)]
-        return sorted({name for term in terms for name in term.var_names} - {""})
+        crossed = {group for group, _ in self.crossed_terms}
+        return sorted({name for term in terms for name in term.var_names} - {""} | crossed)
 
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
@@ -161,9 +176,53 @@ class FormulaDesign:
 
     @cached_property
     def shared_names(self) -> tuple[str, ...]:
-        """Columns of the terms outside the bar alone."""
+        """Columns of the terms outside the bar alone, and of the levels of further groups."""
         outside, inside = (_names_of(part) for part in self._parts)
-        return tuple(name for name in outside if name not in inside)
+        return (*(name for name in outside if name not in inside), *self.effects)
+
+    @cached_property
+    def effects(self) -> dict[str, str]:
+        """Columns of further groups, each with the effect that it belongs to: ``1|clinic[a]`` to ``1|clinic``."""
+        return {
+            f"{name}|{group}[{level}]": f"{name}|{group}"
+            for group, names, _ in self._crossed
+            for name in names
+            for level in self.levels[group]
+        }
+
+    @cached_property
+    def _crossed(self) -> list[tuple[str, list[str], Any]]:
+        """Of each crossed term its group, the names of its columns, and their design, None for ones."""
+        found: list[tuple[str, list[str], Any]] = []
+        for group, term in self.crossed_terms:
+            part = None if term == INTERCEPT else self._design([term])
+            found.append((group, ["1"] if part is None else _names_of(part), part))
+        return found
+
+    def _crossed_features(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Columns of further groups; raises on a level that is new."""
+        result: dict[str, np.ndarray] = {}
+        numbers = {"columns of levels": len(table) * len(self.effects)}
+        advice = "Take the group with the most levels as the first one: it is the task, and has no columns."
+        # The data, their copy in a fit, and the columns on their way there.
+        require_memory(numbers, 3, "formula", advice)
+        for group, names, part in self._crossed:
+            levels = self.levels[group]
+            own, code_of_own = task_column(table[group])
+            code = pd.Index(levels).get_indexer(pd.Index(own))[code_of_own]
+            if np.any(code < 0):
+                row = int(np.argmax(code < 0))
+                raise ValueError(
+                    f"column {group!r} has the level {table[group].iloc[row]!r} in row {row}, which the fit has not "
+                    f"seen. Known are {', '.join(levels[:5])}{', ...' if len(levels) > 5 else ''}."
+                )
+            values = np.ones((len(table), 1)) if part is None else _evaluated(self.formula, part, table)
+            for name, value in zip(names, values.T, strict=True):
+                result |= {
+                    f"{name}|{group}[{level}]": np.where(code == i, value, 0.0)
+                    for i, level in enumerate(levels)
+                }
+        return result
 
     def features(self, table: pd.DataFrame) -> pd.DataFrame:
         """Columns of the features of these rows, which need have no response.
@@ -187,12 +246,9 @@ class FormulaDesign:
         for part in self._parts:
             if part is None:
                 continue
-            try:
-                values = np.asarray(part.evaluate_new_data(table).design_matrix)
-            except ValueError as error:
-                raise ValueError(f"X does not fit the formula {self.formula!r}: {error}") from None
+            values = _evaluated(self.formula, part, table)
             result |= dict(zip(_names_of(part), values.T, strict=True))
-        return pd.DataFrame(result, index=table.index)
+        return pd.DataFrame(result | self._crossed_features(table), index=table.index)
 
     def response(self, table: pd.DataFrame) -> Any:
         """The response of the rows of a table, (N,); a column of ordered categories as it is."""
@@ -217,22 +273,25 @@ def _names_of(part: Any) -> list[str]:
     return [] if part is None else [str(name) for name in part.as_dataframe().columns]
 
 
+def _evaluated(formula: str, part: Any, table: pd.DataFrame) -> np.ndarray:
+    """The columns (n, k) of a part of the design, of other rows."""
+    try:
+        return np.asarray(part.evaluate_new_data(table).design_matrix)
+    except ValueError as error:
+        raise ValueError(f"X does not fit the formula {formula!r}: {error}") from None
+
+
 def _grouping(design: FormulaDesign) -> str:
-    """The column behind the bar."""
+    """The column behind the first bar; raises where what is behind a bar is no column."""
     groups = list(dict.fromkeys(term.factor.name for term in design.described.group_terms))
     if not groups:
         raise ValueError(
             f"formula {design.formula!r} has no group. Say what differs between which tasks, for instance "
             "'(1 + time | patient)'."
         )
-    if len(groups) > 1:
-        raise ValueError(
-            f"formula {design.formula!r} has {len(groups)} groups, {' and '.join(map(repr, groups))}, and models here "
-            "have tasks of one kind. Keep one of them, and write the others as features that all tasks share, for "
-            f"instance C({groups[-1]})."
-        )
-    if not re.fullmatch(r"\w+", groups[0]):
-        raise ValueError(f"the group {groups[0]!r} is no column. Put it into a column of the table.")
+    for group in groups:
+        if not re.fullmatch(r"\w+", group):
+            raise ValueError(f"the group {group!r} is no column. Put it into a column of the table.")
     return groups[0]
 
 
@@ -263,6 +322,7 @@ def data_from_formula(
     df = _without_gaps(df, [*used, *beside], missing)
     design = FormulaDesign(formula, df[used].reset_index(drop=True), task)
     _warn_of_means(design)
+    _warn_of_crossed(design)
     return data_of_design(cls, design, df, t, weight), design
 
 
@@ -313,6 +373,18 @@ def _without_gaps(df: pd.DataFrame, columns: list[str], missing: str) -> pd.Data
         f"{int(rows.sum())} of {len(df)} rows have a gap (the first one in column {first!r}) and are left out."
     )
     return df[~rows]
+
+
+def _warn_of_crossed(design: FormulaDesign) -> None:
+    """Warn where a further group has several terms, whose effects other libraries would correlate."""
+    for group in design.levels:
+        terms = ["1" if name == INTERCEPT else name for of, name in design.crossed_terms if of == group]
+        if len(terms) > 1:
+            warn_user(
+                f"the effects of {group!r} in {' and '.join(map(repr, terms))} are independent of each other here: "
+                f"({' + '.join(terms)} || {group}) in lme4. Only the first group, {design.task!r}, has a covariance. "
+                "Write the group whose effects go together first."
+            )
 
 
 def _warn_of_means(design: FormulaDesign) -> None:

@@ -95,13 +95,14 @@ class MultiTaskData(Constructed):
         The column behind the bar is the task. Terms before the bar are features of which every task has its own
         coefficient; a term outside the bar alone is one whose coefficient all tasks share (``shared_names``). A
         term that stands in both places differs between tasks around a mean, which models such as
-        :class:`zoo.NIWLinear` learn. Categories become columns, named after their levels; ``fit.predict`` reads a
-        table with the columns of ``df``, and codes them as here.
+        :class:`zoo.NIWLinear` learn. A further group, ``(1 + time | patient) + (1 | clinic)``, adds an effect for each
+        of its levels, whose spread is learned; the first group is the task. Categories become columns, named after
+        their levels; ``fit.predict`` reads a table with the columns of ``df``, and codes them as here.
 
         Parameters
         ----------
         formula : str
-            As lme4, bambi and brms read it, with one group. Terms may call ``log``, ``exp``, ``sqrt`` and their like,
+            As lme4, bambi and brms read it. Terms may call ``log``, ``exp``, ``sqrt`` and their like,
             and transformations of the library formulae: ``C``, ``scale``, ``center``, ``bs``, ``poly``. A response
             that is transformed (``log(y) ~ ...``) is predicted on that scale.
         df : pandas.DataFrame, or a table of polars, Arrow or another library that narwhals knows
@@ -118,7 +119,7 @@ class MultiTaskData(Constructed):
         ImportError
             The package formulae is not installed.
         ValueError
-            The formula cannot be read, has no group or several, or calls what is unknown; or ``df`` lacks a column
+            The formula cannot be read, has no group, or calls what is unknown; or ``df`` lacks a column
             that it uses, or has a gap.
         """
         data, design = data_from_formula(cls, formula, df, t, weight, missing)
@@ -317,15 +318,15 @@ class MultiTaskData(Constructed):
     def standardize(self, y: bool | None = None) -> MultiTaskData:
         """Data with features (and a real response) at mean 0 and standard deviation 1.
 
-        Constant columns, an intercept among them, are left as they are. ``y=None`` scales the response unless it holds
-        labels (two values) or ordered categories. Predictions of a fit come back on the user's scale. Weights do not
-        count in the means and standard deviations. Sparse features are refused.
+        Constant columns, an intercept among them, and levels of further groups are left as they are. ``y=None``
+        scales the response unless it holds labels (two values) or ordered categories. Predictions of a fit come back
+        on the user's scale. Weights do not count in the means and standard deviations. Sparse features are refused.
         """
         if self.transform is not None:
             raise ValueError("the data are standardized already. Use them as they are.")
         self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
         mean, scale = _location_and_scale(self.X, self.feature_names, "X")
-        constant = scale == 0.0
+        constant = (scale == 0.0) | np.isin(self.feature_names, list(self.effects))
         mean, scale = np.where(constant, 0.0, mean), np.where(constant, 1.0, scale)
         y_mean, y_scale = 0.0, 1.0
         scale_y = len(np.unique(self.y)) > 2 and not self.grades if y is None else y

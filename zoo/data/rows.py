@@ -106,6 +106,12 @@ class TaskRows:
         return is_sparse(self.inputs)
 
     @property
+    def effects(self) -> dict[str, str]:
+        """Shared features that are levels of a further group, each with its effect, ``1|clinic[a]`` to ``1|clinic``."""
+        known = {} if self.design is None else self.design.effects
+        return {name: known[name] for name in self.shared_names if name in known}
+
+    @property
     def n_inputs(self) -> int:
         """Number of rows of ``inputs``, ``n``."""
         return self.inputs.shape[0]
@@ -137,7 +143,12 @@ class TaskRows:
         sparse = "sparse " if self.is_sparse else ""
         scaled = ", standardized" if self.transform is not None else ""
         columns = 0 if self.t is None else self.t.shape[1]
-        sharing = f", of which all tasks share {len(self.shared_names)}" if self.shared_names else ""
+        effects = self.effects
+        own = len(self.shared_names) - len(effects)
+        sharing = f", of which all tasks share {own}" if own else ""
+        sharing += (
+            f" and {len(effects)} are levels of {', '.join(sorted(set(effects.values())))}" if effects else ""
+        )
         place = f", t of {columns} column{'s' if columns > 1 else ''}" if columns else ""
         return (
             f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "

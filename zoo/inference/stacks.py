@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +39,17 @@ def equal_sizes(
             yield part, starts[part][:, None] + np.arange(size)
 
 
-def smallest_least_squares(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def smallest_least_squares(X: np.ndarray, Y: np.ndarray, zero: Any = 0.0) -> np.ndarray:
     """Least-squares coefficients of smallest norm (t, D, k) of stacks of rows X (t, n, D) and responses Y (t, n, k).
 
-    Singular values below rounding of the largest one of a task count as zero, as in ``numpy.linalg.lstsq``.
+    Singular values below rounding of the largest one of a task count as zero, as in ``numpy.linalg.lstsq``, and those
+    below ``zero``, a number or one for each stack (t, 1), as well.
     """
     if not X.shape[1]:
         return np.zeros((len(X), X.shape[2], Y.shape[2]))
     U, s, V = np.linalg.svd(X, full_matrices=False)
     least = np.finfo(np.float64).eps * max(X.shape[1:]) * s.max(axis=1, initial=0.0, keepdims=True)
+    least = np.maximum(least, zero)
     inverse = np.where(s > least, 1.0 / np.where(s > least, s, 1.0), 0.0)
     along = inverse[..., None] * (U.transpose(0, 2, 1) @ Y)
     return np.asarray(V.transpose(0, 2, 1) @ along)

@@ -44,6 +44,7 @@ from zoo.inference.gibbs.population_steps import (
     draw_population,
     translate,
 )
+from zoo.inference.gibbs.shared_sums import ActiveSums, subtract_shared
 from zoo.inference.gibbs.task_rows import Rows, function_values
 
 __all__ = ["AugmentedPopulationKernel"]
@@ -71,20 +72,24 @@ def _sums_over_rows(rows, task, w, v, S, linear):
 
 
 @njit(cache=True, nogil=True)
-def _shared_sums_over_rows(rows, shared, task, w, v, cross, square, slope):
-    """Sums of the shared features of every task with its features, with each other, and with v."""
-    cross[:] = 0.0
-    square[:] = 0.0
-    slope[:] = 0.0
+def _shared_sums_over_rows(rows, shared, task, w, v, sums):
+    """Sums of the active shared features of every task with its features, with each other, and with v."""
+    sums.cross[:] = 0.0
+    sums.square[:] = 0.0
+    sums.slope[:] = 0.0
     for n in range(len(w)):
         t, x = task[n], rows.inputs[rows.row[n]]
-        for i in range(shared.shape[1]):
-            weighted = w[n] * shared[n, i]
-            slope[t, i] += v[n] * shared[n, i]
-            for d in range(len(x)):
-                cross[t, d, i] += weighted * x[d]
-            for j in range(shared.shape[1]):
-                square[t, i, j] += weighted * shared[n, j]
+        first, k = sums.starts[t], sums.starts[t + 1] - sums.starts[t]
+        for i in range(k):
+            s = shared[n, sums.feature[first + i]]
+            if s != 0.0:
+                weighted = w[n] * s
+                sums.slope[first + i] += v[n] * s
+                for d in range(len(x)):
+                    sums.cross[first + i, d] += weighted * x[d]
+                for j in range(k):
+                    at = sums.square_starts[t] + i * k + j
+                    sums.square[at] += weighted * shared[n, sums.feature[first + j]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +147,8 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
     def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
         """Put the rows into the state, and work space for sums that change with the auxiliary variables."""
         assert self.shared is not None
-        T, n_shared = self.n_tasks, self.shared.rows.shape[1]
         state["shared_rows"] = np.ascontiguousarray(self.shared.rows[np.argsort(self.task, kind="stable")])
-        shapes = ((T, inputs.shape[1], n_shared), (T, n_shared, n_shared), (T, n_shared))
-        state["shared_sums"] = tuple(np.empty(shape) for shape in shapes)
+        state["shared_sums"] = ActiveSums.empty(self.shared.rows, self.task, self.n_tasks, inputs.shape[1])
 
     def _follow_shared(self, state: dict[str, Any]) -> None:
         """Bring the offsets of the rows up to date."""
@@ -189,10 +192,9 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         _sums_over_rows(s["rows"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
         if self.shared is not None:
             sums = s["shared_sums"]
-            _shared_sums_over_rows(s["rows"], s["shared_rows"], s["task"], s["w"], s["v"], *sums)
+            _shared_sums_over_rows(s["rows"], s["shared_rows"], s["task"], s["w"], s["v"], sums)
             self._draw_shared(rng, s, tasks.linear, sums)
-            for t, change in enumerate(sums[0] @ s["shared"].beta):
-                tasks.linear[t // LANES, :, t % LANES] -= change
+            subtract_shared(sums.starts, sums.feature, sums.cross, s["shared"].beta, tasks.linear)
         now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
         if self.group_moves:
             copy_sums(tasks, s["whole"])

@@ -36,7 +36,6 @@ from zoo.inference.gibbs.matrix_normal_sweep import (
 )
 from zoo.inference.gibbs.shared_coefficients import (
     SharedFeatures,
-    draw_scale,
     draw_with_coefficients,
     draw_without_task_cov,
     regressions_of_shared,
@@ -311,13 +310,23 @@ class MatrixNormalKernel:
     def _draw_shared(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
         """Shared coefficients given the augmentation, and the scale of their prior."""
         assert self.shared is not None
-        work, task, (beta, scale) = s["work"], self.task_prior, s["shared"]
-        known = (rng, s["rows"], *s["shared_rows"], work.w, work.v, s["H"], s["P"], s["O"], beta, scale)
+        work, task, shared = s["work"], self.task_prior, s["shared"]
+        known = (
+            rng,
+            s["rows"],
+            *s["shared_rows"],
+            work.w,
+            work.v,
+            s["H"],
+            s["P"],
+            s["O"],
+            shared.beta,
+            shared.sd,
+        )
         draw_with_coefficients(*known, not task.learned)
         if task.learned:
             draw_without_task_cov(*known, float(task.nu), s["scale"], s["scale_inverse"])
-        if self.shared.learned:
-            draw_scale(rng, beta, scale, float(self.shared.scale))
+        shared.draw_scales(rng, self.shared)
 
     def _scan(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Coefficients and covariances given the augmentation."""

@@ -57,7 +57,6 @@ from zoo.inference.gibbs.loose_space import loose_space
 from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
 from zoo.inference.gibbs.shared_coefficients import (
     SharedFeatures,
-    draw_scale,
     draw_with_population,
 )
 from zoo.inference.gibbs.shared_sums import SharedSums
@@ -317,16 +316,15 @@ class NormalInverseWishartKernel:
     ) -> None:
         """Shared coefficients with coefficients and mean, and the scale of their prior.
 
-        ``linear`` and ``sums`` (cross, square, slope) are without the part of the shared coefficients.
+        ``linear`` and ``sums`` are without the part of the shared coefficients.
         """
         assert self.shared is not None
-        beta, scale = s["shared"]
+        shared = s["shared"]
         draw_with_population(
-            rng, s["tasks"].S, linear, *sums, s["W"], s["mu"], beta, scale, s["P"], s["inverse_noise"],
+            rng, s["tasks"].S, linear, sums, s["W"], s["mu"], shared.beta, shared.sd, s["P"], s["inverse_noise"],
             float(self.pi), self.n_tasks,
         )  # fmt: skip
-        if self.shared.learned:
-            draw_scale(rng, beta, scale, float(self.shared.scale))
+        shared.draw_scales(rng, self.shared)
         self._follow_shared(s)
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
@@ -334,7 +332,7 @@ class NormalInverseWishartKernel:
         s, (group, loose) = state, state["shares"]
         if self.shared is not None:
             sums = s["shared_sums"]
-            self._draw_shared(rng, s, sums.linear, (sums.cross, sums.square, sums.slope))
+            self._draw_shared(rng, s, sums.linear, sums.active)
         if _takes(rng, group):
             population_group_moves(
                 rng, s["whole"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks

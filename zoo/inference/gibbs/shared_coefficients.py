@@ -2,7 +2,8 @@ r"""Coefficients that all tasks share, beside those of each task.
 
 .. math:: f_n = x_n' w_{t(n)} + s_n' \beta, \quad \beta \sim N(0, \tau^2 I)
 
-with :math:`\tau` given, or half-normal. Given what makes the likelihood Gaussian, row n adds
+with :math:`\tau` given, or half-normal. Levels of a further group are such features too; those of one effect have a
+:math:`\tau` of their own, half-normal. Given what makes the likelihood Gaussian, row n adds
 :math:`-\tfrac12 k_n f_n^2 + v_n f_n` to the log density. A feature that stands still within tasks
 competes with the coefficients of these: given :math:`w_t`, of which many rows tell, :math:`\beta`
 hardly moves. The two hierarchies get over it in two ways.
@@ -59,6 +60,7 @@ from zoo.inference.compiled import njit
 from zoo.inference.gibbs.draws import wishart
 from zoo.inference.gibbs.slice_move import slice_move
 from zoo.inference.gibbs.task_rows import Rows
+from zoo.inference.gibbs.triangular import draw_by_precision, solve_transposed
 from zoo.inference.run.chains import put_back
 
 __all__ = [
@@ -88,35 +90,70 @@ class SharedFeatures(NamedTuple):
         Standard deviation of the prior; where it is learned, the scale of its half-normal law.
     learned : bool
         Whether it is.
+    effect : (S,) int, optional
+        0, or for a level of a further group 1 and the number of its effect; default: there are none.
+    n_effects : int
+        How many effects there are.
+    effect_spread : float
+        Scale of the half-normal laws of their standard deviations.
     """
 
     rows: np.ndarray
     scale: float
     learned: bool = False
+    effect: np.ndarray | None = None
+    n_effects: int = 0
+    effect_spread: float = 1.0
 
     def start(self, rng: np.random.Generator) -> SharedState:
         """A dispersed starting state."""
         spread = 0.1 * min(self.scale, 1.0)
-        beta = np.asarray(spread * rng.standard_normal(self.rows.shape[1]))
-        return SharedState(beta, np.array([self.scale]))
+        n_shared = self.rows.shape[1]
+        beta = np.asarray(spread * rng.standard_normal(n_shared))
+        effect = np.zeros(n_shared, dtype=np.int64) if self.effect is None else self.effect
+        sizes = np.exp(rng.normal(-1.0, 0.5, self.n_effects)) * self.effect_spread
+        return SharedState(beta, np.array([self.scale, *sizes]), effect)
+
+    @property
+    def learns(self) -> bool:
+        """Whether any standard deviation is learned."""
+        return self.learned or self.n_effects > 0
 
 
 class SharedState(NamedTuple):
-    """The current coefficients (S,), and the standard deviation (1,) of their prior."""
+    """The current coefficients (S,), standard deviations (1 + effects,) of priors, and which one each has (S,)."""
 
     beta: np.ndarray
     scale: np.ndarray
+    effect: np.ndarray
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The prior standard deviation of each coefficient, (S,)."""
+        return np.asarray(self.scale[self.effect])
+
+    def draw_scales(self, rng: np.random.Generator, features: SharedFeatures) -> None:
+        """Move the standard deviations that are learned."""
+        for k in range(0 if features.learned else 1, len(self.scale)):
+            spread = features.effect_spread if k else features.scale
+            draw_scale(rng, self.beta[self.effect == k], self.scale[k : k + 1], float(spread))
 
     def record(self, features: SharedFeatures) -> dict[str, Any]:
         """What a draw of the chain holds of them."""
-        draw = {"shared_coefficients": self.beta.copy()}
-        return {**draw, "shared_scale": self.scale[0]} if features.learned else draw
+        draw: dict[str, Any] = {"shared_coefficients": self.beta.copy()}
+        if features.learned:
+            draw["shared_scale"] = self.scale[0]
+        if features.n_effects:
+            draw["effect_scale"] = self.scale[1:].copy()
+        return draw
 
     def put(self, values: dict[str, Any]) -> None:
         """Fill them from a draw."""
         self.beta[:] = values["shared_coefficients"]
         if "shared_scale" in values:
-            self.scale[:] = values["shared_scale"]
+            self.scale[0] = values["shared_scale"]
+        if "effect_scale" in values:
+            self.scale[1:] = values["effect_scale"]
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Copies of both."""
@@ -145,11 +182,9 @@ def draw_scale(rng, beta, scale, spread):
 @njit(cache=True, nogil=True)
 def _draw_normal(rng, precision, linear):
     """A draw with this precision and linear term."""
-    factor = np.linalg.cholesky(precision)
-    z = np.linalg.solve(factor, linear)
-    for i in range(len(z)):
-        z[i] += rng.standard_normal()
-    return np.linalg.solve(factor.T, z)
+    draw = linear.copy()
+    draw_by_precision(rng, np.linalg.cholesky(precision), draw)
+    return draw
 
 
 @njit(cache=True, nogil=True)
@@ -164,64 +199,77 @@ def _solve_lower(L, B):
 
 
 @njit(cache=True, nogil=True)
-def draw_with_population(
-    rng, S, linear, cross, square, slope, W, mu, beta, scale, P, inverse_noise, pi, n_tasks
-):  # fmt: skip
+def draw_with_population(rng, S, linear, sums, W, mu, beta, sd, P, inverse_noise, pi, n_tasks):
     """Draw coefficients, their mean and ``beta`` jointly; ``W``, ``mu`` and ``beta`` change in place.
+
+    A task adds to the precision of the mean and of its active shared features alone.
 
     Parameters
     ----------
     S, linear : (blocks, D, D, lanes), (blocks, D, lanes)
         ``X'kX`` and ``X'v`` of the tasks, in lanes, without the part of ``beta``.
-    cross, square, slope : (T, D, S), (T, S, S), (T, S)
+    sums : ActiveSums
         ``X'kS``, ``S'kS`` and ``S'v`` of the tasks.
     W : (blocks, D, lanes)
-    scale : (1,)
-        Prior standard deviation of ``beta``.
+    sd : (S,)
+        Prior standard deviations of ``beta``.
     inverse_noise : (blocks, lanes)
         What multiplies all these sums.
     """
     D, n_shared, lanes = len(mu), len(beta), W.shape[2]
-    size = D + n_shared
-    precision, total = np.zeros((size, size)), np.zeros(size)
+    precision, total = np.zeros((D + n_shared, D + n_shared)), np.zeros(D + n_shared)
     precision[:D, :D] = (pi + n_tasks) * P
     for i in range(n_shared):
-        precision[D + i, D + i] = 1.0 / (scale[0] * scale[0])
-    factors, solved, own = np.empty((n_tasks, D, D)), np.empty((n_tasks, D, size)), np.empty((n_tasks, D, 1))
+        precision[D + i, D + i] = 1.0 / (sd[i] * sd[i])
+    factors, own = np.empty((n_tasks, D, D)), np.empty((n_tasks, D, 1))
+    solved = np.empty((D, n_tasks * D + len(sums.feature)))
     for t in range(n_tasks):
         block, lane = t // lanes, t % lanes
         k = inverse_noise[block, lane]
-        M, U, u = factors[t], solved[t], own[t]
+        first, n_active = sums.starts[t], sums.starts[t + 1] - sums.starts[t]
+        size = D + n_active
+        M, u = factors[t], own[t]
+        U = solved[:, t * D + first : t * D + first + size]
+        where = np.empty(size, dtype=np.int64)
         for i in range(D):
+            where[i] = i
             for j in range(D):
                 M[i, j] = k * S[block, i, j, lane] + P[i, j]
                 U[i, j] = P[i, j]
-            for j in range(n_shared):
-                U[i, D + j] = -k * cross[t, i, j]
+            for j in range(n_active):
+                U[i, D + j] = -k * sums.cross[first + j, i]
             u[i, 0] = k * linear[block, i, lane]
+        for j in range(n_active):
+            where[D + j] = D + sums.feature[first + j]
         M[:] = np.linalg.cholesky(M)
         _solve_lower(M, U)
         _solve_lower(M, u)
         for i in range(size):
             for d in range(D):
-                total[i] += U[d, i] * u[d, 0]
+                total[where[i]] += U[d, i] * u[d, 0]
                 for j in range(size):
-                    precision[i, j] -= U[d, i] * U[d, j]
-        for i in range(n_shared):
-            total[D + i] += k * slope[t, i]
-            for j in range(n_shared):
-                precision[D + i, D + j] += k * square[t, i, j]
+                    precision[where[i], where[j]] -= U[d, i] * U[d, j]
+        for i in range(n_active):
+            total[where[D + i]] += k * sums.slope[first + i]
+            row = sums.square_starts[t] + i * n_active
+            for j in range(n_active):
+                precision[where[D + i], where[D + j]] += k * sums.square[row + j]
     theta = _draw_normal(rng, precision, total)
     mu[:] = theta[:D]
     beta[:] = theta[D:]
     for t in range(n_tasks):
-        L, w = factors[t], solved[t] @ theta
+        first, n_active = sums.starts[t], sums.starts[t + 1] - sums.starts[t]
+        L, w, begin = factors[t], np.empty(D), t * D + first
         for i in range(D):
-            w[i] += own[t, i, 0] + rng.standard_normal()
-        for i in range(D - 1, -1, -1):
-            w[i] /= L[i, i]
-            for j in range(i):
-                w[j] -= L[i, j] * w[i]
+            w[i] = own[t, i, 0]
+            for d in range(D):
+                w[i] += solved[i, begin + d] * mu[d]
+            for j in range(n_active):
+                w[i] += solved[i, begin + D + j] * beta[sums.feature[first + j]]
+        for i in range(D):
+            w[i] += rng.standard_normal()
+        solve_transposed(L, w)
+        for i in range(D):
             W[t // lanes, i, t % lanes] = w[i]
 
 
@@ -253,7 +301,7 @@ def _add_rows(rows, side, w, v, H, precision, linear):
 
 
 @njit(cache=True, nogil=True)
-def draw_with_coefficients(rng, rows, shared, residual, A, w, v, H, P, O, beta, scale, both):
+def draw_with_coefficients(rng, rows, shared, residual, A, w, v, H, P, O, beta, sd, both):
     """Draw ``beta`` in the first or in both parametrisations; ``beta``, ``H`` and ``rows.offset`` change in place.
 
     Parameters
@@ -270,7 +318,7 @@ def draw_with_coefficients(rng, rows, shared, residual, A, w, v, H, P, O, beta, 
         Coefficients, and the precisions of tasks and of features.
     """
     n_shared = shared.shape[1]
-    prior = np.eye(n_shared) / (scale[0] * scale[0])
+    prior = np.diag(1.0 / (sd * sd))
     for centred in range(2 if both else 1):
         side = residual if centred else shared
         precision, linear = prior.copy(), np.zeros(n_shared)
@@ -315,7 +363,7 @@ def line_without_task_cov(H, O, A, slope, curvature, nu, Psi_inverse):
 
 
 @njit(cache=True, nogil=True)
-def draw_without_task_cov(rng, rows, shared, residual, A, w, v, H, P, O, beta, scale, nu, Psi, Psi_inverse):
+def draw_without_task_cov(rng, rows, shared, residual, A, w, v, H, P, O, beta, sd, nu, Psi, Psi_inverse):
     """Move ``beta`` given ``H + A beta``, the covariance of tasks integrated out, and draw this one.
 
     ``beta``, ``H``, ``P`` and ``rows.offset`` change in place. Arguments as in :func:`draw_with_coefficients`; ``nu``,
@@ -324,7 +372,7 @@ def draw_without_task_cov(rng, rows, shared, residual, A, w, v, H, P, O, beta, s
     n_shared, (n_tasks, D) = len(beta), H.shape
     for s in range(n_shared):
         H += beta[s] * A[s]
-    precision, linear = np.eye(n_shared) / (scale[0] * scale[0]), np.zeros(n_shared)
+    precision, linear = np.diag(1.0 / (sd * sd)), np.zeros(n_shared)
     _add_rows(rows, residual, w, v, H, precision, linear)
     for s in range(n_shared):
         H -= beta[s] * A[s]

@@ -162,6 +162,7 @@ class NIWGaussianProcess(NIWBase):
             weight=data.weight,
             shared_names=data.shared_names,
             shared=data.shared,
+            design=data.design,
             basis=basis,
         )
 

@@ -114,6 +114,8 @@ class NIWLinear(NIWBase):
             return super().variable_dims(data, y)
         values, mean, cov = self.names
         shared = {} if data.shared is None else {SHARED: ("shared_feature",)}
+        if data.effects:
+            shared["effect_scale"] = ("effect",)
         return {
             **self.extra_dims,
             values: ("feature", "task"),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +20,9 @@ from zoo.cli_parts import (
     experiments_of,
     factory_of,
     has_a_scale,
+    kept_jobs,
     options_of,
+    plain_warnings,
     predictions,
     read_csv,
     require_columns,
@@ -314,7 +314,7 @@ def reproduce(
     everything = not table and not figure
     given = {"splits": splits, "repeats": repeats, "sets": split_names(sets)}
     options = options_of(experiments.reproduce, paper, given)
-    try:
+    with kept_jobs(out):
         outcome = experiments.reproduce(
             out,
             tables=experiments.TABLES if everything else table or (),
@@ -325,10 +325,39 @@ def reproduce(
             console=console_of(),
             **options,
         )
-    except KeyboardInterrupt:
-        raise Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
+    _require_all(outcome)
+
+
+def _require_all(outcome: Any) -> None:
+    """End with 1 where a job failed."""
     if outcome.failures:
         raise typer.Exit(_fail(f"{len(outcome.failures)} jobs failed: {', '.join(outcome.failures)}.", 1))
+
+
+@app.command()
+def benchmark(
+    sets: Annotated[str | None, typer.Option(help="Names of --list, comma-separated. Default: all.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="The same of the methods, the part of a name too.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option(min=1, help="Folds of each set at most.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
+    list_: Annotated[bool, typer.Option("--list", help="Print sets and methods, and run nothing.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the table and finished jobs.")] = Path("results"),
+) -> None:
+    """Compare models at their defaults with what people use instead, on the same folds.
+
+    Jobs that the folder holds already are not run again.
+    """
+    from zoo.experiments.scoreboard import methods_named, print_scoreboard, run_scoreboard
+
+    if list_:
+        print_scoreboard(console_of())
+        return
+    with kept_jobs(out):
+        chosen = methods_named(split_names(methods))
+        outcome = run_scoreboard(out, split_names(sets), chosen, folds, jobs, console_of())
+    _require_all(outcome)
 
 
 # -------------------------------------------------------------------- entry point
@@ -343,7 +372,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Default: those of the process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    with _plain_warnings():
+    with plain_warnings():
         try:
             code = app(given, standalone_mode=False, prog_name="zoo") or 0
         except (KeyboardInterrupt, typer.Abort):
@@ -365,18 +394,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str, code: int) -> int:
     typer.echo(f"Error: {' '.join(message.split())}", err=True)
     return code
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line, without the place in the source that raised them."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ __all__ = [
     "experiments_of",
     "factory_of",
     "has_a_scale",
+    "kept_jobs",
     "options_of",
+    "plain_warnings",
     "predictions",
     "read_csv",
     "require_columns",
@@ -256,3 +258,24 @@ def predictions(
         # Classes are 0 and 1 in the user's file, not 0.000 and 1.000.
         result["label"] = result["label"].astype(int)
     return result[["task", *(name for name in result.columns if name != "task")]]
+
+
+@contextmanager
+def kept_jobs(out: Path) -> Iterator[None]:
+    """Say of an interrupted run where its finished jobs are."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted. Finished jobs stay in {out}: run the command again.") from None
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Warnings as one line, without the place in the source that raised them."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

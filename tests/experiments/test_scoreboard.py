@@ -24,7 +24,7 @@ def test_scores_by_hand():
     found = scores_of(Said(np.array([0.8, 0.5, 0.4, 0.4])), test, True)
     assert found["score"] == pytest.approx(-np.log([0.8, 0.5, 0.4, 0.6]).mean())
     assert found["AUC"] == pytest.approx((1.0 + 0.5) / 2.0)  # a tie counts by half
-    said = Said(y + [0.0, 2.0, 0.0, 0.0], y - 1.0, y + [1.0, -0.5, 1.0, 1.0])
+    said = Said(y + np.array([0.0, 2.0, 0.0, 0.0]), y - 1.0, y + np.array([1.0, -0.5, 1.0, 1.0]))
     found = scores_of(said, test, False)
     assert found == {"score": pytest.approx(1.0), "cover": pytest.approx(0.75)}
 

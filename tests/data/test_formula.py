@@ -174,3 +174,87 @@ def test_a_formula_from_a_file_runs_nothing(tmp_path):
 def test_models_without_shared_coefficients_say_so():
     with pytest.raises(ValueError, match="IndependentTasks has no such coefficients"):
         zoo.IndependentTasks().build(make())
+
+
+# ---------------------------------------------------------------- what other libraries read otherwise
+
+
+def test_an_offset_is_refused():
+    with pytest.raises(
+        ValueError, match=r"holds offset\(dose\), a term with the coefficient 1, which models here"
+    ):
+        make("y ~ time + offset(dose) + (1 | patient)")
+
+
+def test_bars_of_one_group_are_said_to_be_correlated():
+    with pytest.warns(UserWarning, match="the effects of 'patient' stand in 2 bars, and are correlated here"):
+        make("y ~ time + (1 | patient) + (0 + time | patient)")
+
+
+# ---------------------------------------------------------------- kinds of columns
+
+KINDS = {
+    "Int64": lambda: FRAME.assign(age=FRAME["age"].round().astype("Int64")),
+    "Float64": lambda: FRAME.assign(age=FRAME["age"].astype("Float64")),
+    "Arrow": lambda: FRAME.assign(age=FRAME["age"].astype("float64[pyarrow]")),
+    "boolean": lambda: FRAME.assign(age=(FRAME["age"] > 50.0).astype("boolean")),
+    "objects": lambda: FRAME.assign(age=FRAME["age"].astype(object)),
+    "categories of integers": lambda: FRAME.assign(age=pd.Categorical(FRAME["age"].round().astype(int) % 3)),
+    "ordered categories of numbers": lambda: FRAME.assign(
+        age=pd.Categorical(FRAME["age"].round() % 3, ordered=True)
+    ),
+    "string": lambda: FRAME.assign(age=np.where(FRAME["age"] > 50.0, "old", "young")).astype(
+        {"age": "string"}
+    ),
+}
+
+
+@pytest.mark.parametrize("formula", ["y ~ age + (1 | patient)", "y ~ scale(age) + (1 | patient)"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_every_kind_are_read_again_from_a_file(kind, formula, tmp_path):
+    frame = KINDS[kind]()
+    if "scale" in formula and ("categor" in kind or kind == "string"):
+        pytest.skip("a category has no scale")
+    fit = fitted(make(formula, frame))
+    fit.save(tmp_path / "fit.nc")
+    found = zoo.load(tmp_path / "fit.nc").predict(frame, random_seed=1)
+    np.testing.assert_array_equal(found["mean"], fit.predict(frame, random_seed=1)["mean"])
+
+
+def test_gaps_of_other_libraries_are_dropped():
+    pl = pytest.importorskip("polars")
+    df = pl.DataFrame({"y": [1.0, 2, 3, 4, 5, 6], "x": [1.0, None, 2, 5, 3, 1], "g": list("aabbcc")})
+    with pytest.warns(UserWarning, match="1 of 6 rows have a gap"):
+        data = make("y ~ x + (1 | g)", df, missing="drop")
+    np.testing.assert_array_equal(data.X[:, data.feature_names.index("x")], [1.0, 2, 5, 3, 1])
+
+
+def test_names_that_are_no_identifiers():
+    frame = FRAME.rename(columns={"age": "age in years"})
+    data = make("y ~ `age in years` * sex + (1 | patient)", frame)
+    assert data.feature_names == ("Intercept", "age in years", "sex[m]", "age in years:sex[m]")
+    np.testing.assert_allclose(fitted(data).predict(frame.head(3))["mean"].shape, 3)
+
+
+def test_columns_of_dates_are_named():
+    frame = FRAME.assign(day=pd.Timestamp("2020-01-01") + pd.to_timedelta(TASK, "D"))
+    with pytest.raises(ValueError, match=r"column 'day' of the formula .* neither numbers nor text"):
+        make("y ~ day + (1 | patient)", frame)
+
+
+def test_a_declared_level_without_rows_is_refused_when_it_is_predicted():
+    levels = pd.Categorical(
+        np.where(FRAME["age"] > 50.0, "old", "young"), ["young", "old", "ancient"], ordered=True
+    )
+    frame = FRAME.assign(age=levels)
+    fit = fitted(make("y ~ age + (1 | patient)", frame))
+    assert "age[ancient]" not in fit.data.feature_names
+    with pytest.raises(ValueError, match="ancient"):
+        fit.predict(
+            frame.head(2).assign(age=pd.Categorical(["ancient"] * 2, levels.categories, ordered=True))
+        )
+
+
+def test_a_response_that_is_called_like_a_function_of_r():
+    with pytest.raises(ValueError, match=r"the response 'prop\(n, m\)'"):
+        make("prop(n, m) ~ age + (1 | patient)", FRAME.assign(n=1, m=3))

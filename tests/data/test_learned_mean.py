@@ -173,3 +173,45 @@ def _saved_without(fit):
     path = Path(tempfile.mkdtemp()) / "plain.nc"
     fitted(make(FRAME[::2]).standardize()).save(path)
     return path
+
+
+def test_inputs_that_tasks_share_are_dealt_whole():
+    """Labels of one input go together, and the input says nothing: a copy that had seen one would tell the others."""
+    rng = np.random.default_rng(0)
+    X, names = rng.normal(size=(80, 3)), [f"label {i}" for i in range(6)]
+    Y = rng.normal(size=(80, 1)) + 0.1 * rng.normal(size=(80, 6))
+    labels = zoo.MultiTaskData.from_multilabel(pd.DataFrame(X), pd.DataFrame(Y, columns=names))
+    data = labels.add_mean(KNeighborsRegressor(1), random_seed=1)
+    assert (
+        abs(np.corrcoef(data.X[:, 0], data.y)[0, 1]) < 0.3
+    )  # null: |r| < 0.3 of 80 pairs fails in 1 of 150 seeds
+    with pytest.raises(ValueError, match="whole_tasks is True, and the tasks share their inputs"):
+        labels.add_mean(KNeighborsRegressor(1), whole_tasks=True)
+
+
+def test_a_formula_keeps_its_levels_and_its_constant():
+    clinic = np.array(list("uvw"))[np.arange(T * N) % 3]
+    frame = FRAME.assign(clinic=clinic, kind=np.where(TASK % 2, "k", "l"))
+    data = zoo.MultiTaskData.from_formula("y ~ kind + a + b + (1 | task) + (1 | clinic)", frame)
+    train, test = data.split(0.3, random_seed=1)
+    made = train.add_mean(LinearRegression(), random_seed=1)
+    assert made.feature_names == ("mean", "Intercept", "1|clinic[u]", "1|clinic[v]", "1|clinic[w]")
+    assert made.shared_names == ("1|clinic[u]", "1|clinic[v]", "1|clinic[w]")
+    fit = fitted(made.standardize())
+    rows = fit.predict(test, random_seed=1)["mean"].to_numpy()
+    whole = fit.predict(frame, random_seed=1)["mean"].to_numpy()
+    held = np.isin(frame["y"], test.y)  # by value: no two responses are the same
+    order = np.argsort(test.y)
+    np.testing.assert_allclose(rows[order], whole[held][np.argsort(frame["y"][held])], rtol=1e-9)
+    np.testing.assert_allclose(fit.predict(data.like(frame.head(5)))["mean"], whole[:5], rtol=1e-9)
+
+
+def test_estimators_that_cannot_serve_say_so():
+    grades = make(FRAME.assign(y=1.0 + np.digitize(FRAME["y"], [15.0, 25.0])))
+    with pytest.raises(ValueError, match=r"finds 3 classes in y.* Give a regressor"):
+        grades.add_mean(HistGradientBoostingClassifier(max_iter=5))
+    weighted = zoo.MultiTaskData.from_frame(
+        FRAME.assign(w=2.0), y="y", task="task", weight="w", features=["a"]
+    )
+    with pytest.raises(ValueError, match=r"KNeighborsRegressor\(n_neighbors=1\) takes none in fit"):
+        weighted.add_mean(KNeighborsRegressor(1))

@@ -19,6 +19,14 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import require_one_column, task_column
+from zoo.data.formula_checks import (
+    INTERCEPT,
+    refuse_offsets,
+    warn_of_crossed,
+    warn_of_means,
+    warn_of_two_bars,
+)
+from zoo.data.formula_table import described_levels, readable, restored, storable, unreadable
 from zoo.support.checks import one_of
 from zoo.support.frames import as_pandas
 from zoo.support.memory import require_memory
@@ -26,7 +34,6 @@ from zoo.support.warning_types import warn_user
 
 __all__ = ["FormulaDesign", "data_from_formula"]
 
-INTERCEPT = "Intercept"
 MISSING = ("refuse", "drop")
 # What a formula may call beside the transformations of formulae: so a file can be read without running anything else.
 _ELEMENTWISE = (
@@ -118,15 +125,14 @@ class FormulaDesign:
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
         """Designs of the terms outside the bar and of those inside, of which one may be None."""
-        inside = self.varying_terms
-        outside = [term.name for term in self.described.common_terms]
-        return self._design(outside), self._design(inside)
+        inside = [term.expr for term in self.described.group_terms if term.factor.name == self.task]
+        return self._design(self.described.common_terms), self._design(inside)
 
-    def _design(self, terms: list[str]) -> Any:
+    def _design(self, terms: Sequence[Any]) -> Any:
         if not terms:
             return None
-        constant = "1" if INTERCEPT in terms else "0"
-        formula = " + ".join([constant, *(term for term in terms if term != INTERCEPT)])
+        constant = "1" if any(term.name == INTERCEPT for term in terms) else "0"
+        formula = " + ".join([constant, *(_written(term) for term in terms if term.name != INTERCEPT)])
         environment = _formulae().environment.Environment([_NAMESPACE])
         try:
             return _formulae().design_matrices(formula, self.table, na_action="error", env=environment).common
@@ -136,42 +142,33 @@ class FormulaDesign:
                 f"{', '.join(_ELEMENTWISE)} and the transformations of formulae (C, scale, center, bs, poly and "
                 "others); put anything else into a column of the table."
             ) from None
+        except ValueError as error:
+            name = unreadable(self.table, self.variables)
+            if not name:
+                raise
+            raise ValueError(
+                f"column {name!r} of the formula {self.formula!r} holds values such as {self.table[name].iloc[0]!r}, "
+                "which are neither numbers nor text. Make numbers or categories of them."
+            ) from error
 
     def description(self) -> dict[str, Any]:
         """What a file says beside :meth:`columns`, JSON-ready."""
-        kinds = [self.table[name].dtype for name in self.table.columns]
-        levels = [
-            {"levels": [str(v) for v in kind.categories], "ordered": bool(kind.ordered)}
-            if isinstance(kind, pd.CategoricalDtype)
-            else None
-            for kind in kinds
-        ]
         return {
             "formula": self.formula,
             "task": self.task,
             "columns": list(self.table.columns),
-            "levels": levels,
+            "levels": described_levels(self.table),
         }
 
     def columns(self) -> list[np.ndarray]:
         """The columns of the table as numbers or text."""
-        values = [self.table[name] for name in self.table.columns]
-        numbers = (v.dtype.kind in "biuf" if isinstance(v.dtype, np.dtype) else False for v in values)
-        return [
-            v.to_numpy() if number else v.astype(str).to_numpy().astype(object)
-            for v, number in zip(values, numbers, strict=True)
-        ]
+        return storable(self.table)
 
     @classmethod
     def of_description(cls, saved: Any, columns: Sequence[np.ndarray]) -> FormulaDesign:
         """The design that a file holds; raises ValueError or KeyError where it is damaged."""
-        table = {}
-        for name, values, levels in zip(saved["columns"], columns, saved["levels"], strict=True):
-            table[str(name)] = (
-                pd.Categorical(values, categories=levels["levels"], ordered=levels["ordered"])
-                if levels
-                else values
-            )
+        columns_of = zip(saved["columns"], columns, saved["levels"], strict=True)
+        table = {str(name): restored(values, levels) for name, values, levels in columns_of}
         return cls(str(saved["formula"]), pd.DataFrame(table), str(saved["task"]))
 
     @cached_property
@@ -194,9 +191,10 @@ class FormulaDesign:
     def _crossed(self) -> list[tuple[str, list[str], Any]]:
         """Of each crossed term its group, the names of its columns, and their design, None for ones."""
         found: list[tuple[str, list[str], Any]] = []
-        for group, term in self.crossed_terms:
-            part = None if term == INTERCEPT else self._design([term])
-            found.append((group, ["1"] if part is None else _names_of(part), part))
+        for term in self.described.group_terms:
+            if term.factor.name != self.task:
+                part = None if term.expr.name == INTERCEPT else self._design([term.expr])
+                found.append((term.factor.name, ["1"] if part is None else _names_of(part), part))
         return found
 
     def _crossed_features(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -242,6 +240,7 @@ class FormulaDesign:
                 raise ValueError(
                     f"column {name!r} is missing in row {absent[0]}. Drop the row, or fill it in."
                 )
+        table = readable(table, self.variables)
         result: dict[str, np.ndarray] = {}
         for part in self._parts:
             if part is None:
@@ -257,16 +256,37 @@ class FormulaDesign:
         if isinstance(kind, pd.CategoricalDtype) and kind.ordered:
             return table[left].array
         environment = _formulae().environment.Environment([_NAMESPACE])
-        found = _formulae().design_matrices(f"{left} ~ 1", table, na_action="error", env=environment).response
+        try:
+            found = (
+                _formulae().design_matrices(f"{left} ~ 1", table, na_action="error", env=environment).response
+            )
+        except (KeyError, AttributeError) as error:
+            raise ValueError(
+                f"the response {left!r} calls something unknown ({error}). Make a column of it, and write its name "
+                "before '~'."
+            ) from None
         values = np.asarray(found.design_matrix, dtype=np.float64)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
+        if values.ndim != 1 and left not in table.columns:
+            raise ValueError(
+                f"the response {left!r} makes {values.shape[1]} columns. Write one column of the table before '~'."
+            )
         if values.ndim != 1:
             raise ValueError(
                 f"the response {left!r} is a category of {values.shape[1]} levels. Say which one counts as 1, for "
                 f"instance \"{left}['{sorted(set(map(str, table[left])))[0]}'] ~ ...\", or code it as numbers."
             )
         return values
+
+
+def _written(term: Any) -> str:
+    """A term as a formula has it: names of columns that are no identifiers stand in backticks."""
+    parts = getattr(term, "components", [])
+    names = [
+        part.name if hasattr(part, "call") or part.name.isidentifier() else f"`{part.name}`" for part in parts
+    ]
+    return ":".join(names) if names else str(term.name)
 
 
 def _names_of(part: Any) -> list[str]:
@@ -319,10 +339,12 @@ def data_from_formula(
     used = list(dict.fromkeys([*of_response, *named.variables, task]))
     for column in [*used, *beside]:
         require_one_column(df, column)
-    df = _without_gaps(df, [*used, *beside], missing)
+    df = readable(_without_gaps(df, [*used, *beside], missing), [*named.variables, *of_response], of_response)
     design = FormulaDesign(formula, df[used].reset_index(drop=True), task)
-    _warn_of_means(design)
-    _warn_of_crossed(design)
+    refuse_offsets(design)
+    warn_of_means(design)
+    warn_of_crossed(design)
+    warn_of_two_bars(design)
     return data_of_design(cls, design, df, t, weight), design
 
 
@@ -373,26 +395,3 @@ def _without_gaps(df: pd.DataFrame, columns: list[str], missing: str) -> pd.Data
         f"{int(rows.sum())} of {len(df)} rows have a gap (the first one in column {first!r}) and are left out."
     )
     return df[~rows]
-
-
-def _warn_of_crossed(design: FormulaDesign) -> None:
-    """Warn where a further group has several terms, whose effects other libraries would correlate."""
-    for group in design.levels:
-        terms = ["1" if name == INTERCEPT else name for of, name in design.crossed_terms if of == group]
-        if len(terms) > 1:
-            warn_user(
-                f"the effects of {group!r} in {' and '.join(map(repr, terms))} are independent of each other here: "
-                f"({' + '.join(terms)} || {group}) in lme4. Only the first group, {design.task!r}, has a covariance. "
-                "Write the group whose effects go together first."
-            )
-
-
-def _warn_of_means(design: FormulaDesign) -> None:
-    """Warn of terms inside the bar that do not stand outside: some readers hold their mean at 0."""
-    outside = {term.name for term in design.described.common_terms}
-    alone = [name for name in design.varying_terms if name not in outside]
-    if alone:
-        warn_user(
-            f"{', '.join(map(repr, alone))} differs between tasks and does not stand outside the bar. Models that "
-            "learn a mean of the coefficients (NIWLinear) learn one here too, where a mixed model would hold it at 0."
-        )

@@ -90,7 +90,25 @@ def _fitted(estimator: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray | N
     from sklearn.base import clone
 
     weights = {} if weight is None else {"sample_weight": weight}
-    return clone(estimator).fit(X, y, **weights)
+    fitted = clone(estimator).fit(X, y, **weights)
+    classes = getattr(fitted, "classes_", None)
+    if classes is not None and hasattr(fitted, "predict_proba") and len(classes) != 2:
+        raise ValueError(
+            f"estimator is {estimator!r}, which finds {len(classes)} classes in y, and the feature is the log odds of "
+            "one class against another. Give a regressor: of grades it predicts the expected one."
+        )
+    return fitted
+
+
+def _require_weights(estimator: Any) -> None:
+    """Raise where an estimator takes no weights of rows."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ValueError(
+            f"the rows have weights, and the estimator {estimator!r} takes none in fit. Choose one whose fit has "
+            "sample_weight, such as HistGradientBoostingRegressor()."
+        )
 
 
 def out_of_fold(
@@ -102,10 +120,13 @@ def out_of_fold(
     folds: int,
     whole_tasks: bool,
     rng: np.random.Generator,
+    shared_input: np.ndarray | None = None,
 ) -> tuple[np.ndarray, Any]:
     """Predictions (N,) for each row by a copy that was fitted without its fold, and a copy fitted to all rows.
 
-    The rows of each task are dealt to the folds at random; or, with ``whole_tasks``, the tasks are.
+    The rows of each task are dealt to the folds at random; or, with ``whole_tasks``, the tasks are. Where tasks share
+    inputs, ``shared_input`` (N,) says which one each row has, and the inputs are dealt: a copy that has seen an input
+    with the label of another task has seen the row.
 
     Raises
     ------
@@ -123,13 +144,24 @@ def out_of_fold(
             f"estimator is {estimator!r}. Give a regressor or classifier of scikit-learn, "
             "such as HistGradientBoostingRegressor()."
         )
+    if weight is not None:
+        _require_weights(estimator)
     folds = whole_number(folds, "folds", 2)
+    if whole_tasks and shared_input is not None:
+        raise ValueError(
+            "whole_tasks is True, and the tasks share their inputs: every copy would have seen the rows of the tasks "
+            "that are held out. Leave whole_tasks out."
+        )
     size, what = (len(np.unique(task)), "tasks") if whole_tasks else (len(y), "rows")
+    if shared_input is not None:
+        size, what = int(shared_input.max()) + 1, "inputs"
     if size < folds:
         raise ValueError(f"folds is {folds}, and the data have {size} {what}. Take fewer folds.")
     fold = np.empty(len(y), dtype=np.int64)
     if whole_tasks:
         fold = (rng.permutation(task.max() + 1) % folds)[task]
+    elif shared_input is not None:
+        fold = (rng.permutation(size) % folds)[shared_input]
     else:
         # Shuffled, then in the order of tasks: the rows of each task go round the folds.
         order = rng.permutation(len(y))

@@ -244,12 +244,13 @@ class MultiTaskData(Constructed):
             Not fitted, and not changed. Of a classifier the log odds of its second class are the feature. It sees
             features and responses on the scale of the user, and weights where there are such.
         features : sequence of str, optional
-            Features that it sees; default: all but an intercept.
+            Features that it sees; default: all but constants, such as an intercept, and levels of further groups.
         keep : sequence of str or "all"
             Of these, features that stay beside it. By default none: the data then have the mean and what it does not
             see, such as an intercept.
         folds : int
-            Rows are dealt to so many folds; as many copies are fitted, and one to all rows.
+            Rows are dealt to so many folds; as many copies are fitted, and one to all rows. Where tasks share inputs
+            (multi-label data), the inputs are dealt.
         whole_tasks : bool
             Deal whole tasks, for a model that predicts tasks it has not seen; by default the rows of each task.
         random_seed : int or numpy.random.Generator, optional
@@ -269,7 +270,7 @@ class MultiTaskData(Constructed):
         (name,) = names([name], "name")
         if name in self.feature_names or name == self.task_column:
             raise ValueError(f"name {name!r} is taken by another column. Choose another name.")
-        seen = [f for f in self.feature_names if f != self.intercept] if features is None else list(features)
+        seen = self.features_to_explain() if features is None else list(features)
         for feature in seen:
             one_of(feature, self.feature_names, "features")
         kept = (
@@ -287,7 +288,7 @@ class MultiTaskData(Constructed):
         X: Any = self.X
         values, fitted = out_of_fold(
             estimator, X if self.is_sparse else X[:, at], self.y, self.task, self.weight, folds, whole_tasks,
-            generator(random_seed),
+            generator(random_seed), self.row if self.shares_inputs else None,
         )  # fmt: skip
         stay = [i for i, f in enumerate(self.feature_names) if f in kept or f not in seen]
         own = tuple(self.feature_names[i] for i in stay)

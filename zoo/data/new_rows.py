@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ def read_rows(
                 raise ValueError(
                     "X has a mean that was learned from other rows. Pass the rows as they were before add_mean."
                 )
+            require_same_design(X, data)
+            data = replace(data, design=None)  # the columns of these rows are coded already
             table = pd.DataFrame(X.original_X(), columns=list(X.feature_names))
             of_rows = pd.Series([X.task_names[code] for code in X.task])
             places = None if X.t is None else pd.DataFrame(X.t, columns=list(X.t_names or ()))

@@ -111,6 +111,14 @@ class TaskRows:
         known = {} if self.design is None else self.design.effects
         return {name: known[name] for name in self.shared_names if name in known}
 
+    def features_to_explain(self) -> list[str]:
+        """All features but constants, which say nothing, and levels of further groups, which have their own prior."""
+        X: Any = self.X
+        constant = np.zeros(self.n_features, dtype=bool) if self.is_sparse else np.ptp(X, axis=0) == 0.0
+        left = {self.intercept, *self.effects}
+        pairs = zip(self.feature_names, constant, strict=True)
+        return [name for name, still in pairs if not still and name not in left]
+
     @property
     def n_inputs(self) -> int:
         """Number of rows of ``inputs``, ``n``."""

@@ -1,0 +1,60 @@
+"""What of a formula is refused or warned of, because other libraries read it in another way.
+
+``design`` is a :class:`zoo.data.formula.FormulaDesign` throughout.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from zoo.support.warning_types import warn_user
+
+__all__ = ["INTERCEPT", "refuse_offsets", "warn_of_crossed", "warn_of_means", "warn_of_two_bars"]
+
+INTERCEPT = "Intercept"
+"""What the library formulae calls the constant."""
+
+
+def refuse_offsets(design: Any) -> None:
+    """Raise where a term has the coefficient 1, which nothing here would hold it at."""
+    terms = [*design.described.common_terms, *(term.expr for term in design.described.group_terms)]
+    for term in terms:
+        if "offset(" in term.name:
+            raise ValueError(
+                f"formula {design.formula!r} holds {term.name}, a term with the coefficient 1, which models here have "
+                "not. Write its column alone, and its coefficient is learned; of a real response, subtract it before."
+            )
+
+
+def warn_of_two_bars(design: Any) -> None:
+    """Warn where effects of the task stand in several bars, which other libraries take as uncorrelated."""
+    bars = re.findall(r"\|\s*`?" + re.escape(design.task) + r"`?\s*\)", design.formula)
+    if len(bars) > 1:
+        warn_user(
+            f"the effects of {design.task!r} stand in {len(bars)} bars, and are correlated here as if they stood in "
+            "one. Other libraries hold the correlation of effects in different bars at 0."
+        )
+
+
+def warn_of_crossed(design: Any) -> None:
+    """Warn where a further group has several terms, whose effects other libraries would correlate."""
+    for group in design.levels:
+        terms = ["1" if name == INTERCEPT else name for of, name in design.crossed_terms if of == group]
+        if len(terms) > 1:
+            warn_user(
+                f"the effects of {group!r} in {' and '.join(map(repr, terms))} are independent of each other here: "
+                f"({' + '.join(terms)} || {group}) in lme4. Only the first group, {design.task!r}, has a covariance. "
+                "Write the group whose effects go together first."
+            )
+
+
+def warn_of_means(design: Any) -> None:
+    """Warn of terms inside the bar that do not stand outside: some readers hold their mean at 0."""
+    outside = {term.name for term in design.described.common_terms}
+    alone = [name for name in design.varying_terms if name not in outside]
+    if alone:
+        warn_user(
+            f"{', '.join(map(repr, alone))} differs between tasks and does not stand outside the bar. Models that "
+            "learn a mean of the coefficients (NIWLinear) learn one here too, where a mixed model would hold it at 0."
+        )

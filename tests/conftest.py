@@ -9,6 +9,8 @@ from pathlib import Path
 
 # One thread for linear algebra: the suite itself runs in parallel, and small matrices lose by more. Before NumPy loads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# The same for the boosting of scikit-learn, whose threads wait for each other where the suite runs in parallel.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A graph whose variables do not note where they were made is built a tenth faster.
 os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
 

@@ -20,7 +20,7 @@ T, D, NU, PI = 2, 2, 5.0, 0.7
 SCALE = np.array([[1.3, 0.2], [0.2, 0.8]])
 OFFSET = 0.3
 SIZES = np.array([5, 7])
-DRAWS, BATCHES = 20_000, 100
+DRAWS, BATCHES = 10_000, 100
 
 
 def setting(by_task: bool, law, constant: bool, seed: int = 0):

@@ -46,7 +46,10 @@ def needs_constant(factory: ModelFactory, data: MultiTaskData) -> bool:
     dims: dict[str, Any] = factory.variable_dims(prepared, y)
     if "feature" not in dims.get("coefficients", ()):
         return False
-    return tuple(factory.coords(prepared)["feature"]) == data.feature_names
+    # Features whose coefficient all tasks share are set apart, and are no constant.
+    shared = () if prepared.shared is None else prepared.shared_names
+    own = tuple(name for name in data.feature_names if name not in shared)
+    return tuple(factory.coords(prepared)["feature"]) == own
 
 
 def _moments(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

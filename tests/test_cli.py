@@ -740,8 +740,25 @@ def test_test_rows_of_a_fit_by_formula(ratings, tmp_path, capsys):
     said = pd.read_csv(tmp_path / "report" / "accuracy.csv", index_col="model")
     expected = zoo.diagnostics.compare({"IndependentTasks": fit}, data.like(test), random_seed=0)
     assert said.loc["IndependentTasks", "RMSE"] == pytest.approx(expected["RMSE"].item(), rel=1e-6)
+    _refused(capsys, tmp_path, [*command, tmp_path / "absent.csv"], "--test")
     test.drop(columns="kind").to_csv(tmp_path / "less.csv", index=False)
     _refused(capsys, tmp_path, [*command, tmp_path / "less.csv"], "the formula of the fit names 'kind'")
     _refused(
         capsys, tmp_path, [*command, tmp_path / "test.csv", "--y", "x"], "--y is 'x', and the fit was made by"
     )
+
+
+def test_words_of_a_formula_stay_words_in_a_file(ratings, tmp_path):
+    """Levels of a further group and of a category, which look like numbers, and a missing value."""
+    pytest.importorskip("formulae")
+    table = ratings.assign(
+        clinic=np.resize(["01", "02", "10"], 160), kind=np.resize(["NA", "1", "2", "2"], 160)
+    )
+    data = zoo.MultiTaskData.from_formula("rating ~ x + kind + (1 + x | judge) + (1 | clinic)", table)
+    fit = zoo.NIWLinear().fit(data, draws=40, tune=40, chains=2, random_seed=1, progress=False)
+    fit.save(tmp_path / "fit.nc")
+    table.drop(columns="rating").to_csv(tmp_path / "new.csv", index=False)
+    said = _predicted(tmp_path / "fit.nc", tmp_path / "new.csv")
+    expected = fit.predict(table, random_seed=1, output="pandas")
+    assert said["mean"].to_numpy() == pytest.approx(expected["mean"].to_numpy(), rel=1e-6)
+    assert list(said["task"]) == list(table["judge"])

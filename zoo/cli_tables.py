@@ -35,7 +35,10 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def read_csv(
-    path: Path, names: Sequence[str | None] = (), numbers: Sequence[str] | None = ()
+    path: Path,
+    names: Sequence[str | None] = (),
+    numbers: Sequence[str] = (),
+    option: str = "--data",
 ) -> pd.DataFrame:
     """The table of a CSV file, with messages that name it.
 
@@ -45,8 +48,8 @@ def read_csv(
     import pandas as pd
 
     if not path.is_file():
-        raise FileNotFoundError(f"--data {str(path)!r} is no file. Give a CSV file.")
-    as_text = [name for name in names if name is not None and name not in (numbers or ())]
+        raise FileNotFoundError(f"{option} {str(path)!r} is no file. Give a CSV file.")
+    as_text = [name for name in names if name is not None and name not in numbers]
     try:
         table = pd.read_csv(path)
         # Read once more, as pandas knows no "NA" for some columns alone.
@@ -54,9 +57,9 @@ def read_csv(
             pd.read_csv(path, dtype=dict.fromkeys(as_text, str), keep_default_na=False) if as_text else table
         )
     except (ValueError, pd.errors.ParserError) as error:
-        raise ValueError(f"--data {str(path)!r} cannot be read as CSV ({error}).") from error
+        raise ValueError(f"{option} {str(path)!r} cannot be read as CSV ({error}).") from error
     if table.empty:
-        raise ValueError(f"--data {str(path)!r} has no rows. Give at least one below the header.")
+        raise ValueError(f"{option} {str(path)!r} has no rows. Give at least one below the header.")
     return table.assign(**{name: _text_of(kept[name]) for name in as_text if name in table})
 
 
@@ -67,11 +70,23 @@ def _text_of(cells: pd.Series) -> pd.Series:
     return cells.map(bare)
 
 
-def read_rows_of(fitted: Fit, path: Path, column: str, names: Sequence[str] = ()) -> pd.DataFrame:
-    """Rows for a fit: the tasks of ``column`` as text, unless they are features too, and what the fit adds itself."""
+def read_rows_of(
+    fitted: Fit, path: Path, column: str, names: Sequence[str] = (), option: str = "--data"
+) -> pd.DataFrame:
+    """Rows for a fit, with what it adds itself; the tasks of ``column`` are text, unless they are a feature too.
+
+    Of a fit by formula so are all columns that held no numbers when it was made.
+    """
+    import pandas as pd
+
     data = fitted.data
-    used = () if data.design is None else data.design.variables
-    table = read_csv(path, [column, *names], [*data.feature_names, *(data.t_names or ()), *used])
+    numbers = {*data.feature_names, *(data.t_names or ())}
+    if data.design is not None:
+        seen = data.design.table
+        words = [name for name in seen.columns if not pd.api.types.is_numeric_dtype(seen[name])]
+        names = [*names, *words]
+        numbers |= {name for name in data.design.variables if name not in words}
+    table = read_csv(path, [column, *names], sorted(numbers), option)
     return _with_intercept(_with_only_task(table, fitted, column), fitted)
 
 
@@ -162,7 +177,7 @@ def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
             "columns of the file the names that the formula uses."
         )
     response = left or y or str(fitted.idata.attrs.get(Y_ATTRIBUTE, "y"))
-    table = read_rows_of(fitted, path, column, [response] if data.grades else [])
+    table = read_rows_of(fitted, path, column, [response] if data.grades else [], "--test")
     t, features = list(data.t_names or ()), list(data.feature_names)
     if design is None:
         require_columns(table, path, {"--y": [response], "the fit": [column, *t, *features]})

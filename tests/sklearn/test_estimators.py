@@ -369,6 +369,9 @@ def test_a_constant_is_added_beside_shared_features(factory, table):
     estimator = MultiTaskRegressor(factory, task="school", **QUICK).fit(X, table["y"] + 10.0 * X["age"])
     assert estimator.fit_.data.feature_names == ("a", "b", "age", "intercept")
     assert list(estimator.fit_.posterior["feature"].to_numpy()) == ["a", "b", "intercept"]
+    # Tasks that differ in their levels alone.
+    levels = MultiTaskRegressor(factory, task="school", **QUICK).fit(X[["age", "school"]], table["y"])
+    assert list(levels.fit_.posterior["feature"].to_numpy()) == ["intercept"]
     own = MultiTaskRegressor(zoo.NIWGaussianProcess(shared=["age"]), task="school", **QUICK)
     own.fit(X, table["y"])
     assert own.fit_.data.feature_names == ("a", "b", "age")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from zoo.core.factory import ModelFactory
+from zoo.core.shared import SharedCoefficients
 from zoo.data.multitask import MultiTaskData
 from zoo.data.rows import Transform
 from zoo.inference.weighted_moments import weighted_mean, weighted_sd
@@ -36,11 +37,16 @@ def standardized(data: MultiTaskData, responses: str) -> MultiTaskData:
     )
 
 
-def needs_constant(factory: ModelFactory, data: MultiTaskData) -> bool:
+def needs_constant(factory: ModelFactory, data: MultiTaskData, name: str) -> bool:
     """Whether the model has a coefficient for each feature, and no constant of its own.
 
-    Models of functions, and those that add a constant themselves, need none.
+    Models of functions, and those that add a constant themselves, need none. ``name`` is that of the constant.
     """
+    if isinstance(factory, SharedCoefficients) and not set(data.feature_names) - set(
+        factory.shared_features(data)
+    ):
+        # Tasks have nothing of their own yet, which the model refuses: their levels are looked at with the constant.
+        data = data.add_intercept(name)
     y = factory.validate_quietly(data)
     prepared = factory.prepare(data)
     dims: dict[str, Any] = factory.variable_dims(prepared, y)

@@ -276,6 +276,7 @@ _ROOMS = (
         "report",
         "demo",
         "experiments",
+        "cli_tables",
         "cli_parts",
         "cli_text",
         "cli",

@@ -12,8 +12,6 @@ import typer
 
 from zoo._version import __version__
 from zoo.cli_parts import (
-    TASK_ATTRIBUTE,
-    Y_ATTRIBUTE,
     Interrupted,
     check_data,
     console_of,
@@ -23,16 +21,18 @@ from zoo.cli_parts import (
     kept_jobs,
     options_of,
     plain_warnings,
+    split_names,
+    with_constant,
+)
+from zoo.cli_tables import (
     predictions,
     read_csv,
+    read_rows_of,
     require_columns,
-    split_names,
     task_column,
     test_data,
+    told,
     training_data,
-    with_constant,
-    with_intercept,
-    with_only_task,
 )
 
 __all__ = ["app", "main"]
@@ -172,7 +172,7 @@ def fit(
     require_new(out, overwrite, "--out", "pass --overwrite")
     factory = factory_of(model, set_ or [])
     with staged_file(out) as temporary:
-        table = read_csv(data)
+        table = read_csv(data, [task], [*(split_names(features) or ()), *(t or ())])
         columns = {"--y": [y], "--task": [task] if task else None, "--t": t}
         columns["--weight"] = [weight] if weight else None
         require_columns(table, data, {**columns, "--features": split_names(features)})
@@ -186,7 +186,7 @@ def fit(
             training, method, draws=draws, tune=tune, chains=chains, random_seed=seed, keep=keep
         )
         complete(result)
-        result.idata.attrs.update({Y_ATTRIBUTE: y, **({TASK_ATTRIBUTE: task} if task else {})})
+        result.idata.attrs.update(told(y, task, weight, table))
         result.save(temporary, overwrite=True)
     print_diagnostics(console_of(), result, warned=True)
     typer.echo(f"Written to {out}")
@@ -212,9 +212,8 @@ def predict(
     from zoo.support.files import staged_file
 
     fitted = load(fit)
-    table = read_csv(data)
     column = task or task_column(fitted)
-    table = with_intercept(with_only_task(table, fitted, column), fitted)
+    table = read_rows_of(fitted, data, column)
     require_columns(table, data, {"--task": [column]})
     if out is None:
         predicted = predictions(fitted, table, column, new_task, ci_prob, seed)

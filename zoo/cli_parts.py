@@ -1,4 +1,4 @@
-"""Parts of the commands: factories from settings, data from files, messages."""
+"""Parts of the commands: factories from settings, messages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from zoo.cli_tables import INTERCEPT
+
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
 
     from zoo.core.factory import ModelFactory
-    from zoo.core.fit import Fit
     from zoo.data.multitask import MultiTaskData
 
 __all__ = [
-    "TASK_ATTRIBUTE",
-    "Y_ATTRIBUTE",
     "Interrupted",
     "check_data",
     "console_of",
@@ -30,23 +28,11 @@ __all__ = [
     "kept_jobs",
     "options_of",
     "plain_warnings",
-    "predictions",
-    "read_csv",
-    "require_columns",
     "split_names",
-    "task_column",
-    "test_data",
-    "training_data",
     "with_constant",
-    "with_intercept",
-    "with_only_task",
 ]
 
 PAPERS = ("bussas2015", "evgeniou2005", "li2014", "srijith2014", "yu2005")
-
-_INTERCEPT = "intercept"
-TASK_ATTRIBUTE = "zoo_task_column"
-Y_ATTRIBUTE = "zoo_y_column"
 
 
 class Interrupted(Exception):
@@ -134,130 +120,14 @@ def split_names(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
-def read_csv(path: Path) -> pd.DataFrame:
-    """The table of a CSV file, with messages that name it."""
-    import pandas as pd
-
-    if not path.is_file():
-        raise FileNotFoundError(f"--data {str(path)!r} is no file. Give a CSV file.")
-    try:
-        table = pd.read_csv(path)
-    except (ValueError, pd.errors.ParserError) as error:
-        raise ValueError(f"--data {str(path)!r} cannot be read as CSV ({error}).") from error
-    if table.empty:
-        raise ValueError(f"--data {str(path)!r} has no rows. Give at least one below the header.")
-    return table
-
-
-def require_columns(table: pd.DataFrame, path: Path, wanted: dict[str, list[str] | None]) -> None:
-    """Raise where an option names a column that the table has not."""
-    for option, columns in wanted.items():
-        for column in columns or []:
-            if column not in table.columns:
-                raise ValueError(
-                    f"{option} names {column!r}, which is no column of {str(path)!r}. "
-                    f"Its columns are {', '.join(map(str, table.columns))}."
-                )
-
-
-def training_data(
-    table: pd.DataFrame,
-    y: str,
-    task: str | None,
-    features: list[str] | None,
-    t: list[str] | None,
-    weight: str | None,
-) -> MultiTaskData:
-    """The data of a table, by the options of ``zoo fit``."""
-    from zoo.data.multitask import MultiTaskData
-
-    return MultiTaskData.from_frame(
-        table,
-        y=y,
-        task=task,
-        features=_features_left(table, features, [y, task, weight, *(t or ())]),
-        t=t,
-        weight=weight,
-    )
-
-
-def _features_left(table: pd.DataFrame, features: list[str] | None, taken: list[Any]) -> list[str] | None:
-    """No features where other options have taken all columns: the model may have a constant of its own."""
-    return [] if features is None and set(table.columns) <= set(taken) else features
-
-
 def with_constant(data: MultiTaskData, factory: ModelFactory) -> MultiTaskData:
     """The data with a feature that is 1 everywhere, unless the model has one, or a column has its name."""
     if getattr(factory, "intercept", False):
         return data
-    if _INTERCEPT in data.feature_names:
-        typer.echo(f"The data have a column {_INTERCEPT!r}: none is added.")
+    if INTERCEPT in data.feature_names:
+        typer.echo(f"The data have a column {INTERCEPT!r}: none is added.")
         return data
-    return data.add_intercept(_INTERCEPT)
-
-
-def with_only_task(table: pd.DataFrame, fitted: Fit, column: str) -> pd.DataFrame:
-    """The table with a column of the task, where the fit has one task only and the file does not name it."""
-    if column in table.columns or fitted.data.n_tasks > 1:
-        return table
-    return table.assign(**{column: fitted.data.task_names[0]})
-
-
-def task_column(fitted: Fit) -> str:
-    """The column that holds the task of a row, as `zoo fit` was told."""
-    return str(fitted.idata.attrs.get(TASK_ATTRIBUTE) or fitted.data.task_column or "task")
-
-
-def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
-    """Held-out rows of a CSV file, with the features and tasks of a fit."""
-    from zoo.data.multitask import MultiTaskData
-
-    table, column = read_csv(path), task_column(fitted)
-    response = y or str(fitted.idata.attrs.get(Y_ATTRIBUTE, "y"))
-    features = list(fitted.data.feature_names)
-    t = list(fitted.data.t_names or ())
-    table = with_intercept(with_only_task(table, fitted, column), fitted)
-    require_columns(table, path, {"--y": [response], "the fit": [column, *t, *features]})
-    return MultiTaskData.from_frame(table, y=response, task=column, features=features, t=t or None)
-
-
-def with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:
-    """The table with the column of ones that ``zoo fit`` added, where the file has none."""
-    names = fitted.data.feature_names
-    if _INTERCEPT in table.columns or _INTERCEPT not in names:
-        return table
-    # A column of that name in the user's own training data may hold anything: only ones are filled in.
-    ones = bool((fitted.data.inputs[:, names.index(_INTERCEPT)] == 1.0).all())
-    return table.assign(**{_INTERCEPT: 1.0}) if ones else table
-
-
-def predictions(
-    fitted: Fit, table: pd.DataFrame, column: str, new_task: bool, ci_prob: float, seed: int | None
-) -> pd.DataFrame:
-    """Predictions by row of the file; with ``new_task``, known tasks are predicted as known ones."""
-    import pandas as pd
-
-    from zoo.data.new_rows import column_labels
-
-    if table[column].isna().any():
-        row = int(table[column].isna().to_numpy().argmax())
-        raise ValueError(f"column {column!r} is missing in row {row}. Name the task of every row.")
-    known_names = fitted.data.task_names
-    labels = pd.Series(column_labels(table[column].to_numpy(), known_names), table.index, dtype=object)
-    known = labels.isin(known_names)
-    groups = [(known, False), (~known, True)] if new_task else [(known | True, False)]
-    parts = []
-    for rows, unseen in groups:
-        if rows.any():
-            predicted = fitted.predict(
-                table[rows], task=labels[rows], new_task=unseen, ci_prob=ci_prob, random_seed=seed
-            )
-            parts.append(predicted.to_dataframe().set_index(table.index[rows]))
-    result = pd.concat(parts).sort_index().rename_axis("row")
-    if "label" in result and (result["label"] % 1 == 0).all():
-        # Classes are 0 and 1 in the user's file, not 0.000 and 1.000.
-        result["label"] = result["label"].astype(int)
-    return result[["task", *(name for name in result.columns if name != "task")]]
+    return data.add_intercept(INTERCEPT)
 
 
 @contextmanager

@@ -62,6 +62,19 @@ def test_the_longer_training_set_contains_the_shorter_one(data, monkeypatch):
     assert small < large and len(small) == 4 * 12 and len(large) == 8 * 12
 
 
+@pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
+def test_yardsticks_take_features_that_the_data_share_like_others():
+    pytest.importorskip("formulae")
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"patient": np.repeat(np.arange(6), 30), "time": rng.normal(size=180)})
+    table = table.assign(age=rng.normal(size=6)[table["patient"]], clinic=np.resize(list("uvw"), 180))
+    table["y"] = table["age"] + table["time"] + 0.3 * rng.normal(size=180)
+    data = zoo.MultiTaskData.from_formula("y ~ age + time + (1 + time | patient) + (1 | clinic)", table)
+    found = learning_curve(zoo.NIWLinear(), data, rows=(15,), repeats=1, random_seed=1, **_FEW)
+    assert list(found["model"]) == ["NIWLinear", "IndependentTasks", "PooledTasks"]
+    assert (found["RMSE"] < 0.6).all()
+
+
 def test_refusals(data):
     model = zoo.PooledTasks()
     with pytest.raises(ValueError, match="data are standardized"):
@@ -70,6 +83,9 @@ def test_refusals(data):
         learning_curve(model, data, rows=())
     with pytest.raises(ValueError, match="yardsticks is not given"):
         learning_curve(zoo.PooledTasks(likelihood="poisson"), data)
+    # What is advised has the grades of the model, and not the five of the word.
+    with pytest.raises(ValueError, match=r"PooledTasks\(likelihood=zoo.Ordinal\(grades=4\)\)"):
+        learning_curve(zoo.PooledTasks(likelihood=zoo.Ordinal(grades=4)), data)
 
 
 def test_picture(table):

@@ -227,6 +227,21 @@ class TestNegativeLogPredictiveDensity:
             )
 
 
+def test_compare_says_what_fits_and_test_rows_are(real):
+    fit, test = real[0]["pooled"], real[1]
+    for wrong, kind in ((fit, "Fit"), ([fit], "list")):
+        with pytest.raises(TypeError, match=rf"fits is a {kind}\. Give the fits by name"):
+            compare(wrong, test)
+    for score in (
+        lambda table: compare({"mine": fit}, table),
+        lambda t: negative_log_predictive_density(fit, t),
+    ):
+        with pytest.raises(
+            TypeError, match=r"test is a DataFrame\. Give MultiTaskData, made like the training data"
+        ):
+            score(test.to_frame())
+
+
 def test_compare_refuses_a_mixture_and_nothing(real, labelled):
     fits, test = real
     with pytest.raises(ValueError, match="mix models"):

@@ -372,7 +372,7 @@ def test_scikit_learn(ratings):
     assert model.score(X, y) > 0.3
     words = named(ratings)["rating"]
     model.fit(X, words)
-    assert tuple(model.classes_) == NAMES and set(model.predict(X)) <= set(NAMES)
+    assert tuple(model.grades_) == NAMES and set(model.predict(X)) <= set(NAMES)
     assert model.score(X, words) > 0.3
     with pytest.raises(ValueError, match="which is for grades"):
         MultiTaskRegressor(zoo.NIWLinear(likelihood="ordinal"), task="judge").fit(X, y)

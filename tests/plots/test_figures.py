@@ -254,6 +254,8 @@ class TestPredictedVsObserved:
     def test_bad_input(self, fit, real):
         with pytest.raises(ValueError, match="ci_prob is 0"):
             plots.predicted_vs_observed(fit, real[1], ci_prob=0.0)
+        with pytest.raises(TypeError, match=r"test is a DataFrame\. Give MultiTaskData"):
+            plots.predicted_vs_observed(fit, real[1].to_frame())
 
 
 def test_objective_trace_shows_the_climb(real, fit):

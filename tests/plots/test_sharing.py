@@ -1,7 +1,10 @@
 """Pictures of what sharing does: what they show, not how they look."""
 
+import dataclasses
+
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 mpl.use("Agg")
@@ -27,6 +30,20 @@ def fit(simulated):
     frame = data.to_frame().assign(x2=100.0 * data.X[:, 1], y=10.0 + 5.0 * data.y)
     data = zoo.MultiTaskData.from_frame(frame, y="y", task="task")
     return _fit(zoo.MaxMargin(likelihood="gaussian"), data.add_intercept().standardize())
+
+
+@pytest.fixture(scope="module")
+def clinics():
+    """Patients in clinics: an age that stands still within each, and effects of the clinics."""
+    pytest.importorskip("formulae")
+    rng = np.random.default_rng(4)
+    patient, time = np.repeat(np.arange(8), 20), rng.normal(size=160)
+    table = pd.DataFrame(
+        {"patient": patient, "time": time, "clinic": np.array(list("uvw"))[rng.integers(0, 3, 160)]}
+    )
+    table["age"] = rng.normal(size=8)[patient]
+    table["y"] = table["age"] + (1.0 + 0.3 * rng.normal(size=8)[patient]) * time + 0.3 * rng.normal(size=160)
+    return zoo.MultiTaskData.from_formula("y ~ age + time + (1 + time | patient) + (1 | clinic)", table)
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +88,61 @@ class TestShrinkage:
         assert axes.get_xlabel() == "y at average features"
         assert _line(axes, "all tasks together").mean() == pytest.approx(10.0, abs=3.0)
 
+    @pytest.mark.parametrize("feature", ["x2", "intercept"])
+    def test_the_estimate_alone_has_the_scale_of_its_own_data(self, simulated, fit, feature):
+        """The one of all tasks sees standardized data, and each task alone the user's."""
+        data = simulated[0]
+        frame = data.to_frame().assign(x2=100.0 * data.X[:, 1], y=10.0 + 5.0 * data.y)
+        frame["x3"] += 3.0  # so that the average is not 0
+        raw = zoo.MultiTaskData.from_frame(frame, y="y", task="task").add_intercept()
+        together, alone = (
+            _fit(zoo.MaxMargin(likelihood="gaussian"), raw.standardize()),
+            _fit(zoo.IndependentTasks(), raw),
+        )
+        axes = plots.shrinkage(together, feature, independent=alone).axes[0]
+        names = _labels(axes.get_yticklabels())
+        mean = (
+            alone.posterior["coefficients"]
+            .mean(("chain", "draw"))
+            .sel(task=names)
+            .transpose("task", "feature")
+        )
+        # An intercept is shown as the response at average features.
+        place = raw.X.mean(axis=0) if feature == "intercept" else np.array(raw.feature_names) == feature
+        assert _line(axes, "task alone") == pytest.approx(mean.to_numpy() @ place)
+        back = plots.shrinkage(alone, feature, independent=together).axes[0]
+        names = _labels(back.get_yticklabels())
+        place = np.array(raw.feature_names) == feature
+        rows = pd.DataFrame(np.tile(1.0 * place, (8, 1)), columns=raw.feature_names)
+        at_zero = pd.DataFrame(np.zeros((8, 4)), columns=raw.feature_names).assign(intercept=1.0)
+        f = (
+            together.predict_draws(rows.assign(intercept=1.0), task=names)["f"]
+            .mean(("chain", "draw"))
+            .to_numpy()
+        )
+        f0 = together.predict_draws(at_zero, task=names)["f"].mean(("chain", "draw")).to_numpy()
+        expected = f if feature == "intercept" else f - f0
+        assert _line(back, "task alone") == pytest.approx(expected)
+        if feature == "intercept":
+            other = _fit(
+                zoo.IndependentTasks(),
+                zoo.MultiTaskData.from_frame(frame.assign(x9=1.0 * frame["x1"]), y="y", task="task"),
+            )
+            with pytest.raises(ValueError, match="feature: 'intercept' is unknown"):
+                plots.shrinkage(together, feature, independent=other)
+            with pytest.raises(ValueError, match="independent has the feature 'x9', which fit has not"):
+                plots.shrinkage(
+                    together, feature, independent=_fit(zoo.IndependentTasks(), other.data.add_intercept())
+                )
+
+    def test_features_that_tasks_share_are_features_of_each_task_alone(self, clinics):
+        fit = _fit(zoo.NIWLinear(), clinics)
+        axes = plots.shrinkage(fit, feature="time").axes[0]
+        alone = _fit(zoo.IndependentTasks(), dataclasses.replace(clinics, shared_names=()))
+        expected = plots.shrinkage(fit, feature="time", independent=alone).axes[0]
+        assert _line(axes, "task alone") == pytest.approx(_line(expected, "task alone"), abs=0.2)
+        assert len(_line(axes, "task alone")) == 8
+
     def test_truth_is_drawn_where_it_is_given(self, simulated):
         data, truth = simulated
         fit = _fit(zoo.NIWLinear(), data, "em")
@@ -83,7 +155,7 @@ class TestShrinkage:
         data = simulated[0]
         frame = data.to_frame().assign(y=np.where(data.y > 0.0, 1, -1))
         fit = _fit(zoo.MaxMargin(), zoo.MultiTaskData.from_frame(frame, y="y", task="task"))
-        with pytest.raises(ValueError, match=r"independent is not given.*likelihood='hinge'"):
+        with pytest.raises(ValueError, match=r"independent is not given.*likelihood=zoo.Hinge\(\)\)"):
             plots.shrinkage(fit)
 
     def test_refusals(self, fit):

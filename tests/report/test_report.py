@@ -192,3 +192,39 @@ def test_the_command_takes_held_out_rows(fit, simulated, tmp_path, capsys):
     assert main([*command, "--test", str(tmp_path / "test.csv"), "--y", "score"]) == 0
     words = _Page((tmp_path / "out/report.html").read_text()).words
     assert "75 held-out rows of 5 tasks" in words and "zoo.load('mine.nc')" in words
+
+
+@pytest.fixture(scope="module")
+def patients():
+    """By a formula: an age that stands still within each patient, and effects of clinics; with held-out rows."""
+    pytest.importorskip("formulae")
+    rng = np.random.default_rng(4)
+    patient, time = np.repeat(np.arange(8), 20), rng.normal(size=160)
+    table = pd.DataFrame(
+        {"patient": patient, "time": time, "clinic": np.array(list("uvw"))[rng.integers(0, 3, 160)]}
+    )
+    table["age"] = rng.normal(size=8)[patient]
+    table["y"] = table["age"] + (1.0 + 0.3 * rng.normal(size=8)[patient]) * time + 0.3 * rng.normal(size=160)
+    formula = "y ~ age + time + (1 + time | patient) + (1 | clinic)"
+    return zoo.MultiTaskData.from_formula(formula, table).split(0.4, random_seed=1)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_a_fit_by_formula_with_shared_terms_has_yardsticks(patients, tmp_path, standardize):
+    train, test = patients
+    assert train.shared_names == ("age", "1|clinic[u]", "1|clinic[v]", "1|clinic[w]")
+    train = train.standardize() if standardize else train
+    fit = zoo.NIWLinear().fit(train, draws=40, tune=40, chains=2, random_seed=1, progress=False)
+    names = fit.report(tmp_path / "out", test=test)
+    assert "shrinkage.png" in names
+    accuracy = pd.read_csv(tmp_path / "out/accuracy.csv", index_col="model")
+    assert list(accuracy.index) == ["NIWLinear", "IndependentTasks", "PooledTasks"]
+    assert (accuracy["RMSE"] < 0.5).all()
+
+
+def test_an_estimate_without_an_objective_has_no_picture_of_it(simulated, tmp_path):
+    data = zoo.MultiTaskData.from_arrays(simulated[0].X, simulated[0].y, t=np.arange(75.0))
+    fit = zoo.KernelLocalSmoothing().fit(data, random_seed=1, progress=False)
+    assert fit.is_point
+    names = fit.report(tmp_path / "out")
+    assert "report.html" in names and "objective_trace.png" not in names and "trace_rank.png" not in names

@@ -14,7 +14,13 @@ import sklearn
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -255,6 +261,65 @@ def test_classes_are_as_the_user_coded_them(table):
         estimator.fit(X, np.ones(72))
 
 
+# ---------------------------------------------------------------- grades
+
+NAMES = ["lo", "mid", "hi"]  # not in the order of the alphabet
+
+
+@pytest.fixture
+def graded(table):
+    """The response in three grades, as numbers from 0 and as ordered categories."""
+    code = np.digitize(table["y"], np.quantile(table["y"], [0.33, 0.66]))
+    return table.assign(code=code, grade=pd.Categorical.from_codes(code, NAMES, ordered=True))
+
+
+def _grades(grades=3):
+    return MultiTaskClassifier(zoo.NIWLinear(likelihood=zoo.Ordinal(grades=grades)), task="school", **QUICK)
+
+
+def test_named_grades_are_sorted_for_scikit_learn_and_keep_their_order_beside(graded):
+    X, y = graded[FEATURES], graded["grade"]
+    estimator = _grades().fit(X, y)
+    assert list(estimator.classes_) == ["hi", "lo", "mid"] and list(estimator.grades_) == NAMES
+    chance = estimator.predict_proba(X)
+    of_fit = estimator.fit_.predict(X, random_seed=estimator._prediction_seed)["probability"]
+    np.testing.assert_array_equal(chance, of_fit.sel(grade=[3.0, 1.0, 2.0]).to_numpy())
+    np.testing.assert_array_equal(estimator.predict(X), estimator.classes_[chance.argmax(axis=1)])
+    assert estimator.score(X, y) > 0.7
+
+
+# Test folds are small, and so are the fits: what is tested is the order of the columns.
+@pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr"])
+def test_scores_by_name_read_the_probabilities_of_named_grades(graded, scoring):
+    folds = RowsWithinTasks(2, task="school", random_state=1)
+    X, of_numbers = graded[FEATURES], _grades((0, 1, 2))
+    by_number = cross_val_score(of_numbers, X, graded["code"], scoring=scoring, cv=folds)
+    by_name = cross_val_score(_grades(), X, graded["grade"], scoring=scoring, cv=folds)
+    np.testing.assert_allclose(by_name, by_number)
+
+
+@pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
+def test_cross_validated_probabilities_need_grades_that_scikit_learn_does_not_recode(graded):
+    X, folds = graded[FEATURES], RowsWithinTasks(2, task="school", random_state=1)
+    options = {"cv": folds, "method": "predict_proba"}
+    for y in (graded["grade"], graded["code"] + 1):
+        with pytest.raises(
+            ValueError, match=r"y holds 0, .*numbers 0 to 2 .*zoo.Ordinal\(grades=\(0, 1, 2\)\)"
+        ):
+            cross_val_predict(_grades(), X, y, **options)
+    chance = cross_val_predict(_grades((0, 1, 2)), X, graded["code"], **options)
+    assert np.mean(chance.argmax(axis=1) == graded["code"]) > 0.6
+
+
+def test_named_grades_are_not_read_as_other_numbers(graded):
+    some = graded[graded["code"] < 2]
+    with pytest.raises(
+        ValueError, match=r"3 ordered categories, and the likelihood the grades 0, 1, 2\. Give"
+    ):
+        _grades((0, 1, 2)).fit(some[FEATURES], some["grade"])
+
+
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 def test_a_weight_counts_rows(kind, standardize, table):
@@ -294,6 +359,22 @@ def test_a_constant_feature_finds_a_free_name(table):
     assert without.fit_.data.feature_names == ("intercept", "b")
     with pytest.raises(ValueError, match=r"fit_intercept is 'yes'\. Give True, False or"):
         estimator.set_params(fit_intercept="yes").fit(X, table["y"])
+
+
+@pytest.mark.parametrize(
+    "factory", [zoo.NIWLinear(shared=["age"]), zoo.MaxMargin(likelihood="gaussian", shared=["age"])]
+)
+def test_a_constant_is_added_beside_shared_features(factory, table):
+    X = table[FEATURES].assign(age=table["school"].map(dict(zip("uvwxyz", range(6), strict=True))))
+    estimator = MultiTaskRegressor(factory, task="school", **QUICK).fit(X, table["y"] + 10.0 * X["age"])
+    assert estimator.fit_.data.feature_names == ("a", "b", "age", "intercept")
+    assert list(estimator.fit_.posterior["feature"].to_numpy()) == ["a", "b", "intercept"]
+    # Tasks that differ in their levels alone.
+    levels = MultiTaskRegressor(factory, task="school", **QUICK).fit(X[["age", "school"]], table["y"])
+    assert list(levels.fit_.posterior["feature"].to_numpy()) == ["intercept"]
+    own = MultiTaskRegressor(zoo.NIWGaussianProcess(shared=["age"]), task="school", **QUICK)
+    own.fit(X, table["y"])
+    assert own.fit_.data.feature_names == ("a", "b", "age")
 
 
 def test_counts_are_not_standardized(table):

@@ -386,7 +386,8 @@ class Fit:
         out : path
             Folder. Files of the same names are replaced, others stay; the names of all that is written come back.
         test : MultiTaskData, optional
-            Held-out rows, on which the fit is compared with a regression of each task and one of all tasks.
+            Held-out rows, on which the fit is compared with a regression of each task and one of all tasks. Fits of
+            counts and of grades have no such yardsticks: they are scored alone.
         random_seed : int, optional
             For these, and for predictive draws.
         """

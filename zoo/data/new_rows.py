@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"(?:task )?(-?\d+)(?:\.0)?")
 
-__all__ = ["column_labels", "features_by_name", "read_rows", "with_intercept"]
+__all__ = ["column_labels", "features_by_name", "read_rows", "require_test_data", "with_intercept"]
+
+
+def require_test_data(test: Any) -> None:
+    """Raise where test rows are no data with responses, such as a table, of which nobody says what is the response."""
+    if not isinstance(test, MultiTaskData):
+        raise TypeError(
+            f"test is a {type(test).__name__}. Give MultiTaskData, made like the training data: "
+            "zoo.MultiTaskData.from_frame(...), or data.like(df) where these were made by a formula."
+        )
 
 
 def read_rows(

@@ -12,8 +12,8 @@ from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.data.multitask import MultiTaskData
 from zoo.diagnostics.scores import compare
-from zoo.likelihoods.base import Likelihood
-from zoo.models.baselines import IndependentTasks, PooledTasks
+from zoo.likelihoods.base import Likelihood, code_of
+from zoo.models.baselines import IndependentTasks, PooledTasks, data_for
 from zoo.support.checks import flag, probability, whole_number
 from zoo.support.seeds import generator
 from zoo.support.warning_types import collected, warn_of_convergence
@@ -53,7 +53,8 @@ def learning_curve(
         Whether the models see standardized training rows.
     yardsticks : sequence of ModelFactory, optional
         What the model is held against. Default: :class:`zoo.IndependentTasks` and :class:`zoo.PooledTasks`, logistic
-        for labels; for counts they have to be given.
+        for labels; for counts and grades they have to be given. One without shared coefficients takes the features
+        that the data share among tasks like the others.
     method : str, optional
         Of the model; the yardsticks take their own.
     random_seed : int or numpy.random.Generator, optional
@@ -105,7 +106,9 @@ def learning_curve(
                     seen, method, random_seed=seed, progress=False, **options
                 )
                 for other in others:
-                    fits[_name(other, fits)] = other.fit(seen, random_seed=seed, progress=False)
+                    fits[_name(other, fits)] = other.fit(
+                        data_for(other, seen), random_seed=seed, progress=False
+                    )
             said += [f"{size} rows per task, repeat {repeat}: {message}" for message in messages]
             scores = compare(fits, test, random_seed=seed).reset_index()
             tables.append(scores.assign(rows=size, repeat=repeat))
@@ -121,7 +124,7 @@ def _yardsticks(model: ModelFactory) -> list[ModelFactory]:
     if responses in ("counts", "grades"):
         raise ValueError(
             f"yardsticks is not given, and the model is one of {responses}. Pass for instance "
-            f"yardsticks=[zoo.PooledTasks(likelihood={model.likelihood.word!r})]."
+            f"yardsticks=[zoo.PooledTasks(likelihood={code_of(model.likelihood)})]."
         )
     word = "logistic" if model.likelihood.labels else "gaussian"
     return [IndependentTasks(likelihood=word), PooledTasks(likelihood=word)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import xarray as xr
 from zoo.core.predictive_law import has_normal_noise, response_law
 from zoo.data.columns import require_same_rows, weights
 from zoo.data.multitask import MultiTaskData
+from zoo.data.new_rows import require_test_data
 from zoo.diagnostics.grade_scores import (
     SMALLEST_PROBABILITY,
     grade_scores,
@@ -175,6 +177,7 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
     ValueError
         The model has labels, another noise, or a likelihood of its own; or a task of ``test`` is not among its tasks.
     """
+    require_test_data(test)
     if fit.factory.likelihood.labels:
         raise ValueError("fit is of a model of labels. Use log_loss.")
     if fit.factory.likelihood.responses == "grades":
@@ -213,7 +216,19 @@ def compare(
         One row a fit. Real responses: explained variance in percent (pooled, and averaged over tasks), RMSE,
         MAE, coverage of the interval in percent. Labels: accuracy, micro and macro F1 in percent, mean log loss.
         Grades: see :func:`zoo.diagnostics.grade_scores.grade_scores`.
+
+    Raises
+    ------
+    TypeError
+        ``fits`` names no fits, or ``test`` is no MultiTaskData.
+    ValueError
+        ``fits`` is empty or mixes kinds of responses, or ``test`` does not fit them.
     """
+    if not isinstance(fits, Mapping):
+        raise TypeError(
+            f"fits is a {type(fits).__name__}. Give the fits by name, for instance {{'mine': fit, 'other': other}}."
+        )
+    require_test_data(test)
     if not fits:
         raise ValueError("fits is empty. Give at least one fit by name.")
     kinds = {kind_of_scores(fit.factory.likelihood) for fit in fits.values()}

@@ -18,7 +18,7 @@ from zoo.likelihoods.laws import Law, law_from_spec
 from zoo.likelihoods.weighted import observed
 from zoo.support.checks import one_of, positive, probability
 
-__all__ = ["Likelihood"]
+__all__ = ["Likelihood", "code_of"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -295,3 +295,9 @@ class _LawOf:
         """Unregistered variable."""
         parameters = [arguments.pop(key) for key in self.names]
         return pm.CustomDist.dist(f, *parameters, **self._options(), **arguments)
+
+
+def code_of(likelihood: Likelihood) -> str:
+    """The likelihood as a user writes it, for messages that advise one."""
+    own = type(likelihood).__module__.startswith("zoo.")
+    return f"{'zoo.' if own else ''}{likelihood!r}"

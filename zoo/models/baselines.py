@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,12 @@ from zoo.likelihoods.laws import InverseGammaOfSquare, Law
 from zoo.likelihoods.logistic import Logistic
 from zoo.support.checks import positive
 
-__all__ = ["IndependentTasks", "PooledTasks"]
+__all__ = ["IndependentTasks", "PooledTasks", "data_for"]
+
+
+def data_for(model: ModelFactory, data: MultiTaskData) -> MultiTaskData:
+    """Data as a yardstick takes them: where it has no shared coefficients, every feature is one like the others."""
+    return data if model.serves_shared or not data.shared_names else replace(data, shared_names=())
 
 
 @dataclass(frozen=True, kw_only=True)

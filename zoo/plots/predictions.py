@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from zoo.data.multitask import MultiTaskData
+from zoo.data.new_rows import require_test_data
 from zoo.diagnostics.scores import explained_variance, f1_scores, log_loss
 from zoo.plots.figures import figure_of, panel
 
@@ -53,7 +54,13 @@ def predicted_vs_observed(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    TypeError
+        ``test`` is no MultiTaskData.
     """
+    require_test_data(test)
     predicted = fit.predict(test, ci_prob=ci_prob, random_seed=random_seed)
     axes = panel(ax, figsize)
     if fit.factory.likelihood.labels:

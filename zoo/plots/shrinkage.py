@@ -10,10 +10,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.likelihoods.base import Likelihood
+from zoo.likelihoods.base import Likelihood, code_of
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.logistic import Logistic
-from zoo.models.baselines import IndependentTasks
+from zoo.models.baselines import IndependentTasks, data_for
 from zoo.plots.figures import figure_of, panel
 from zoo.plots.forest import choose_coefficients
 from zoo.support.checks import probability
@@ -47,8 +47,9 @@ def shrinkage(
         Default: the feature with the largest mean absolute coefficient, the intercept left out.
     independent : Fit, optional
         Estimates of the tasks alone, of the same data. Default: :class:`zoo.IndependentTasks` by its own method,
-        which takes about a second. For labels under another likelihood than the logistic one, and for counts, it
-        has to be given, because coefficients under different likelihoods have different scales.
+        which takes about a second. For labels under another likelihood than the logistic one, and for counts and
+        grades, it has to be given, because coefficients under different likelihoods have different scales. Its data
+        may be standardized or not: each fit is read on the scale of its own data.
     truth : xarray.DataArray, optional
         True coefficients (feature, task) on the scale of the user's data, as simulators return them: drawn as
         crosses.
@@ -79,13 +80,13 @@ def shrinkage(
         )
     feature = str(together["feature"].item())
     shown = [str(name) for name in together["task"].to_numpy()]
-    alone = choose_coefficients(independent or _independent(fit), feature, shown)[0]
+    alone = _estimates(independent or _independent(fit), fit, feature, shown)
     scale, offset, what = _scale(fit, feature)
     draws = offset + scale * together
     mean = draws.mean(("chain", "draw")).to_numpy()
     order = np.argsort(mean, kind="stable")
     names = [str(name) for name in draws["task"].to_numpy()[order]]
-    start = offset + scale * alone.mean(("chain", "draw")).to_numpy()[order]
+    start = alone[order]
     mean = mean[order]
     many = len(names) > 40
     axes = panel(ax, figsize or (6.5, min(1.8 + (0.105 if many else 0.22) * len(names), 60.0)))
@@ -130,12 +131,41 @@ def _independent(fit: Fit) -> Fit:
     elif isinstance(likelihood, Logistic):
         word = Logistic()
     else:
+        data = "dataclasses.replace(fit.data, shared_names=())" if fit.data.shared_names else "fit.data"
         raise ValueError(
             f"independent is not given, and fit has the likelihood {likelihood!r}. Pass "
-            f"independent=zoo.IndependentTasks(likelihood={likelihood.word!r}).fit(fit.data)."
+            f"independent=zoo.IndependentTasks(likelihood={code_of(likelihood)}).fit({data})."
         )
     model = IndependentTasks(likelihood=word)
-    return model.fit(fit.data, next(iter(model.methods)), random_seed=0, progress=False)
+    return model.fit(data_for(model, fit.data), next(iter(model.methods)), random_seed=0, progress=False)
+
+
+def _estimates(independent: Fit, fit: Fit, feature: str, tasks: Sequence[str]) -> np.ndarray:
+    """Estimates of the tasks alone, (tasks,), on the scale of the user's data, and of what ``fit`` estimates.
+
+    An intercept is the response where all other features are 0, on the scale of the data of its fit. Where the two fits
+    have different scales these are different places, and the estimate is carried over to that of ``fit``.
+    """
+    one = choose_coefficients(independent, feature, tasks)[0].mean(("chain", "draw")).to_numpy()
+    scale, offset, _ = _scale(independent, feature)
+    own, data = independent.data, fit.data
+    if own.transform is data.transform or np.ptp(data.inputs[:, data.feature_names.index(feature)]) > 0.0:
+        return offset + scale * one
+    absent = [name for name in own.feature_names if name not in data.feature_names]
+    if absent:
+        raise ValueError(
+            f"independent has the feature {absent[0]!r}, which fit has not. Give IndependentTasks of the same features."
+        )
+    at = [data.feature_names.index(name) for name in own.feature_names]
+    constant = np.ptp(data.inputs, axis=0) == 0.0
+    # Where the other features of `fit` are 0, on the user's scale and then on that of `independent`.
+    place = np.where(constant, data.inputs[0], 0.0)
+    if data.transform is not None:
+        place = data.transform.x_mean + data.transform.x_scale * place
+    place = place[at] if own.transform is None else own.transform.apply_x(place[at])
+    values = independent.posterior["coefficients"].sel(feature=list(own.feature_names), task=list(tasks))
+    f = values.mean(("chain", "draw")).transpose("feature", "task").to_numpy().T @ place
+    return f if own.transform is None else own.transform.y_mean + own.transform.y_scale * f
 
 
 def _scale(fit: Fit, feature: str) -> tuple[float, float, str]:

@@ -16,10 +16,17 @@ from zoo.plots.figures import figure_of, panel
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
 
-__all__ = ["objective_trace", "trace_rank"]
+__all__ = ["has_objective", "objective_trace", "trace_rank"]
 
 # Entries of the posterior that stand before the scalars.
 _WORST = 4
+# What a method that climbs or descends keeps of its way.
+_OBJECTIVES = ("penalised_log_likelihood", "objective")
+
+
+def has_objective(fit: Fit) -> bool:
+    """Whether the method kept its way to the estimate; one that solves an equation has none."""
+    return any(name in fit.idata["sample_stats"] for name in _OBJECTIVES)
 
 
 def objective_trace(fit: Fit, ax: Axes | None = None) -> Figure:
@@ -36,7 +43,7 @@ def objective_trace(fit: Fit, ax: Axes | None = None) -> Figure:
     matplotlib.figure.Figure
     """
     stats = fit.idata["sample_stats"]
-    name = next((n for n in ("penalised_log_likelihood", "objective") if n in stats), None)
+    name = next((n for n in _OBJECTIVES if n in stats), None)
     if name is None:
         raise ValueError(f"fit was made by method {fit.method!r}, which climbs no objective. Use trace_rank.")
     label, title = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from zoo.diagnostics.scores import compare
-from zoo.models.baselines import IndependentTasks, PooledTasks
+from zoo.models.baselines import IndependentTasks, PooledTasks, data_for
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -39,7 +39,7 @@ def yardsticks_of(fit: Fit, random_seed: Any) -> dict[str, Fit]:
     models = (IndependentTasks(likelihood=word), PooledTasks(likelihood=word))
     return {
         type(model).__name__: model.fit(
-            fit.data, next(iter(model.methods)), random_seed=random_seed, progress=False
+            data_for(model, fit.data), next(iter(model.methods)), random_seed=random_seed, progress=False
         )
         for model in models
         if not isinstance(fit.factory, type(model))

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from zoo.core.completeness import shortfall
 from zoo.core.convergence import has_chains
-from zoo.data.multitask import MultiTaskData
+from zoo.data.new_rows import require_test_data
 from zoo.report.accuracy import accuracy_of, yardsticks_of
 from zoo.report.page import page
 from zoo.report.pictures import pictures_of, save_figure
@@ -20,6 +20,7 @@ from zoo.support.files import staged_folder
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
+    from zoo.data.multitask import MultiTaskData
 
 __all__ = ["run_report", "write_report"]
 
@@ -35,11 +36,8 @@ def write_report(
 
     All of them appear at once when the last one is written, or none does.
     """
-    if test is not None and not isinstance(test, MultiTaskData):
-        raise TypeError(
-            f"test is a {type(test).__name__}. Give MultiTaskData, made like the training data: "
-            "zoo.MultiTaskData.from_frame(...)."
-        )
+    if test is not None:
+        require_test_data(test)
     with staged_folder(out) as folder:
         yardsticks = yardsticks_of(fit, random_seed)
         summary = with_scale(summary_table(fit), fit)

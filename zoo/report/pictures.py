@@ -48,6 +48,7 @@ def pictures_of(
 ) -> Iterator[Picture]:
     """The pictures that this fit has, in the order of the report."""
     from zoo import plots
+    from zoo.plots.traces import has_objective
 
     posterior = fit.posterior
     by_task = "coefficients" in posterior and "task" in posterior["coefficients"].dims
@@ -105,14 +106,14 @@ def pictures_of(
             "How much each feature counts over all tasks.",
             partial(plots.relevance_bars, fit),
         )
-    if fit.is_point:
+    if fit.is_point and has_objective(fit):
         yield Picture(
             "objective_trace.png",
             "The way to the estimate",
             "The curve is flat at its end where the method has arrived.",
             partial(plots.objective_trace, fit),
         )
-    else:
+    if not fit.is_point:
         yield Picture(
             "trace_rank.png",
             "The chains",

@@ -147,14 +147,14 @@ class MultiTaskEstimator(FactoryParameters):
             data = standardized(data, factory.likelihood.responses)
         if isinstance(self.fit_intercept, str) and self.fit_intercept != "auto":
             raise ValueError(f'fit_intercept is {self.fit_intercept!r}. Give True, False or "auto".')
-        wanted = needs_constant(factory, data) if self.fit_intercept == "auto" else bool(self.fit_intercept)
-        self._constant = wanted
-        if not wanted:
-            return data
         name = "intercept"
         while name in (*data.feature_names, data.task_column):
             name = f"({name})"
-        return data.add_intercept(name)
+        wanted = (
+            needs_constant(factory, data, name) if self.fit_intercept == "auto" else bool(self.fit_intercept)
+        )
+        self._constant = wanted
+        return data.add_intercept(name) if wanted else data
 
     def summaries(self, X: Any, task: Any) -> dict[str, np.ndarray]:
         """What ``fit.predict`` says of the rows, (n,) by name; new tasks are those of the population."""

@@ -119,8 +119,11 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     Attributes
     ----------
     classes_ : (2,) or (K,) array
-        The classes as they were coded in y, sorted; the second is the positive one. Of grades, all that
-        the likelihood has: by name, in their order, where y was a column of ordered categories.
+        The classes as they were coded in y, sorted, as scikit-learn expects; of two classes the second is the
+        positive one. Of grades, all that the likelihood has: by name where y was a column of ordered
+        categories, and then in the order of the alphabet, which need not be theirs.
+    grades_ : (K,) array
+        Of grades only: the classes in the order of the grades.
     fit_, tasks_, n_features_in_, feature_names_in_
         As in :class:`MultiTaskRegressor`.
     """
@@ -161,7 +164,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         """
         positive = self.summaries(X, task)["probability"]
         if positive.ndim == 2:
-            return positive
+            return positive[:, np.argsort(self.grades_, kind="stable")]
         return np.column_stack([1.0 - positive, positive])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
@@ -183,14 +186,21 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         if y is None or not self._graded:
             return super()._read_target(y)
         numbers, names = graded(read_column(y, "y").values)
-        n_grades = self.factory.likelihood.n_grades
-        if names and len(names) != n_grades:
+        likelihood = self.factory.likelihood
+        values = likelihood.grade_values
+        if names and not np.array_equal(values, np.arange(1.0, len(names) + 1.0)):
+            counted = isinstance(likelihood.grades, int)
+            own = f"{len(values)} grades" if counted else f"the grades {', '.join(f'{v:g}' for v in values)}"
             raise ValueError(
-                f"y has {len(names)} ordered categories, and the likelihood {n_grades} grades. Give "
+                f"y has {len(names)} ordered categories, and the likelihood {own}. Give "
                 f"zoo.Ordinal(grades={len(names)})."
             )
-        self.classes_ = np.array(names) if names else self.factory.likelihood.grade_values
-        return super()._read_target(numbers)
+        target = super()._read_target(numbers)
+        if not names:
+            _refuse_recoded(target, values)
+        self.grades_ = np.array(names) if names else values
+        self.classes_ = np.sort(self.grades_)
+        return target
 
     def encode(self, target: np.ndarray) -> np.ndarray:
         """Responses (n,) as the likelihood reads them."""
@@ -212,3 +222,21 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._graded
         return tags
+
+
+def _refuse_recoded(target: np.ndarray, values: np.ndarray) -> None:
+    """Raise where grades 1 to K come as 0 to K - 1, as scikit-learn codes them for ``cross_val_predict``.
+
+    It takes them in the order of the alphabet, and hands over no names: the order of the grades is lost, so that the
+    numbers must not be read as grades.
+    """
+    K = len(values)
+    if target.dtype.kind not in "iu" or not len(target) or target.min() != 0 or target.max() >= K:
+        return
+    if np.array_equal(values, np.arange(1.0, K + 1.0)):
+        numbers = "0 and 1" if K == 2 else f"0 to {K - 1}"
+        raise ValueError(
+            f"y holds 0, and the grades are 1 to {K}. cross_val_predict(method='predict_proba') of scikit-learn codes "
+            "classes as 0, 1, ... in the order of the alphabet, so that the order of named grades is lost. Code y as "
+            f"the numbers {numbers} in the order of the grades, and give zoo.Ordinal(grades={tuple(range(K))})."
+        )

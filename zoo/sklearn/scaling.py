@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from zoo.core.factory import ModelFactory
+from zoo.core.shared import SharedCoefficients
 from zoo.data.multitask import MultiTaskData
 from zoo.data.rows import Transform
 from zoo.inference.weighted_moments import weighted_mean, weighted_sd
@@ -36,17 +37,25 @@ def standardized(data: MultiTaskData, responses: str) -> MultiTaskData:
     )
 
 
-def needs_constant(factory: ModelFactory, data: MultiTaskData) -> bool:
+def needs_constant(factory: ModelFactory, data: MultiTaskData, name: str) -> bool:
     """Whether the model has a coefficient for each feature, and no constant of its own.
 
-    Models of functions, and those that add a constant themselves, need none.
+    Models of functions, and those that add a constant themselves, need none. ``name`` is that of the constant.
     """
+    if isinstance(factory, SharedCoefficients) and not set(data.feature_names) - set(
+        factory.shared_features(data)
+    ):
+        # Tasks have nothing of their own yet, which the model refuses: their levels are looked at with the constant.
+        data = data.add_intercept(name)
     y = factory.validate_quietly(data)
     prepared = factory.prepare(data)
     dims: dict[str, Any] = factory.variable_dims(prepared, y)
     if "feature" not in dims.get("coefficients", ()):
         return False
-    return tuple(factory.coords(prepared)["feature"]) == data.feature_names
+    # Features whose coefficient all tasks share are set apart, and are no constant.
+    shared = () if prepared.shared is None else prepared.shared_names
+    own = tuple(name for name in data.feature_names if name not in shared)
+    return tuple(factory.coords(prepared)["feature"]) == own
 
 
 def _moments(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zoo.support.arrays import as_array
+from zoo.support.arrays import as_array, as_name
 from zoo.support.checks import finite_matrix, finite_vector, names, text_labels
 from zoo.support.frames import Labelled, in_order_of_names
 
@@ -71,10 +71,10 @@ def task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
         used = column.cat.remove_unused_categories()  # an unused category would be an empty task
-        return [str(c) for c in used.cat.categories], used.cat.codes.to_numpy()
+        return [as_name(c) for c in used.cat.categories], used.cat.codes.to_numpy()
     if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
         labels = text_labels(column.to_numpy(dtype=object), f"task column {column.name!r}")
-        column = pd.Series(labels if column.dtype.kind == "O" else column.astype(str), name=column.name)
+        column = pd.Series(labels, name=column.name)
     codes, categories = pd.factorize(column, sort=True)
     return [str(c) for c in categories], codes
 

@@ -10,11 +10,12 @@ import pandas as pd
 
 from zoo.support.arrays import as_array, as_name
 from zoo.support.checks import finite_matrix, finite_vector, names, text_labels
-from zoo.support.frames import Labelled, in_order_of_names
+from zoo.support.frames import Labelled, in_order_of_names, read_column
 
 __all__ = [
     "graded",
     "listed",
+    "positions",
     "require_one_column",
     "require_same_rows",
     "task_column",
@@ -25,11 +26,25 @@ __all__ = [
 
 
 def listed(value: Any, argument: str) -> list[Any]:
-    """A list of names."""
+    """A list of names; a string is one."""
+    if isinstance(value, str):
+        return [value]
     try:
         return list(value)
     except TypeError:
         raise ValueError(f"{argument} is {value!r}. Give a list of names.") from None
+
+
+def positions(rows: Any) -> np.ndarray:
+    """Positions of rows, or a mask of them; raises on a mask that says to which rows its values belong."""
+    values, labels = read_column(rows, "rows")
+    index = as_array(values, "rows")
+    if index.dtype == bool and labels is not None and not labels.equals(pd.RangeIndex(len(labels))):
+        raise ValueError(
+            "rows is a mask with an index other than 0, 1, 2, ..., and the data keep none to align it with. Put it "
+            "into the order of the rows of the data, and pass rows.to_numpy()."
+        )
+    return index.astype(np.int64) if index.size == 0 else index
 
 
 def require_one_column(df: pd.DataFrame, column: Any) -> None:

@@ -40,6 +40,14 @@ def fit():
     return fitted(make(FRAME[::2]).add_mean(BOOSTING, random_seed=1).standardize().add_intercept())
 
 
+def test_a_string_is_one_feature():
+    data = make().add_mean(LinearRegression(), features="a", random_seed=1)
+    assert data.feature_names == ("mean", "b", "c")
+    assert data.learned_mean.seen == ("a",)
+    with pytest.raises(ValueError, match="features: 'time' is unknown"):
+        make().add_mean(LinearRegression(), features="time")
+
+
 def test_no_row_teaches_its_own_value():
     """A nearest neighbour that had seen a row would predict its response exactly."""
     nearest = KNeighborsRegressor(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import xarray as xr
 
@@ -114,6 +115,19 @@ def test_take_keeps_order_and_sharing():
     assert not part.shares_inputs
     shared = MultiTaskData.from_multilabel(X[:3], np.ones((3, 2)) * [[1, 0]]).take([4, 0])
     assert np.array_equal(shared.X, X[[1, 0]])
+
+
+def test_take_refuses_a_mask_of_other_rows():
+    """It was read by position, whichever rows its index named."""
+    data = MultiTaskData.from_arrays(X, Y, TASK)
+    mask = pd.Series(np.arange(len(Y)) % 3 == 0)
+    assert np.array_equal(data.take(mask).X, X[mask])
+    assert np.array_equal(data.take(pl.Series(mask)).X, X[mask])
+    for other in (mask[::-1], mask.set_axis(range(1, 1 + len(Y))), xr.DataArray(mask[::-1])):
+        with pytest.raises(ValueError, match=r"rows is a mask with an index other than .*rows\.to_numpy\(\)"):
+            data.take(other)
+    # Positions are positions, whatever their own index.
+    assert np.array_equal(data.take(pd.Series([5, 3], ["a", "b"])).X, X[[5, 3]])
 
 
 def test_split_leaves_every_task_a_training_row():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import zoo
@@ -59,3 +60,48 @@ def test_new_tasks_and_more_rows():
     new = zoo.MultiTaskData.from_frame(FRAME.assign(task="d"), y="y", task="task")
     assert fit.condition(new, random_seed=1).data.n_tasks == 4
     assert fit.predict(FRAME.assign(task="e"), new_task=True)["mean"].shape == (30,)
+
+
+# ---------------------------------------------------------------- moments and durations as tasks
+
+
+DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(30) % 3, "D")
+HOURS = pd.Timestamp("2020-01-01") + pd.to_timedelta(12 * (np.arange(30) % 3), "h")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [DAYS, HOURS, HOURS - HOURS[0], pd.Categorical(DAYS), DAYS.tz_localize("UTC"), DAYS.date],
+    ids=["days", "hours", "durations", "categories", "time zone", "dates"],
+)
+def test_moments_name_tasks_alike_in_fits_and_predictions(task):
+    table = FRAME.assign(task=task)
+    data = zoo.MultiTaskData.from_frame(table, y="y", task="task").add_intercept()
+    fit = zoo.IndependentTasks().fit(data, draws=20, chains=1, random_seed=1, progress=False)
+    wanted = fit.predict(data)["mean"].to_numpy()
+    inputs = table[["x", "z"]]
+    for X, given in (
+        (table, None),
+        (inputs, table["task"]),
+        (inputs, table["task"].to_numpy()),
+        (inputs, list(table["task"])),
+        (inputs, table["task"].to_numpy(dtype=object)),
+        (pl.from_pandas(table), None),
+    ):
+        np.testing.assert_allclose(fit.predict(X, given)["mean"], wanted, rtol=1e-12)
+    # Of the first task alone every hour is 0: its name is the one that it has among others.
+    first = table[table["task"] == table["task"][0]]
+    np.testing.assert_allclose(fit.predict(first)["mean"], wanted[::3], rtol=1e-12)
+    alone = zoo.MultiTaskData.from_frame(first, y="y", task="task")
+    assert alone.task_names == data.task_names[:1]
+    arrays = zoo.MultiTaskData.from_arrays(inputs, FRAME["y"], table["task"].to_numpy())
+    assert arrays.task_names == data.task_names
+
+
+def test_levels_of_further_groups_that_are_days(tmp_path):
+    table = FRAME.assign(day=DAYS, person=np.repeat(["p", "q", "r"], 10))
+    data = zoo.MultiTaskData.from_formula("y ~ x + (1 | person) + (1 | day)", table)
+    fit = zoo.NIWLinear().fit(data, draws=400, chains=2, random_seed=1, progress=False)
+    fit.save(tmp_path / "fit.nc")
+    found = zoo.load(tmp_path / "fit.nc").predict(table[DAYS == DAYS[0]])["mean"]
+    np.testing.assert_allclose(found, fit.predict(table)["mean"].to_numpy()[::3], rtol=1e-12)

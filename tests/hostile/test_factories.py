@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import ceil
 
 import numpy as np
@@ -296,3 +296,24 @@ def test_a_breakdown_by_large_responses_names_them():
         breakdown_explained("the fit", data),
     ):
         raise np.linalg.LinAlgError("not positive definite")
+
+
+@pytest.mark.parametrize("weight", [[1e8, 1e8], [1e-5, 1.0]], ids=["large", "far from each other"])
+def test_a_breakdown_by_weights_names_them(weight):
+    """Of features of size 1 the message would blame what is not at fault."""
+    data = zoo.MultiTaskData.from_arrays(np.eye(2), [0.0, 1.0], feature_names=["a", "b"], weight=weight)
+    for X, words in (
+        (np.eye(2), "orders\\.$"),
+        (1e5 * np.eye(2), "orders\\. Besides, .*1e\\+05 in column 'a'"),
+    ):
+        with (
+            pytest.raises(
+                ValueError, match=f"lost all its digits: the weights of the rows reach from .*{words}"
+            ),
+            breakdown_explained("the fit", replace(data, inputs=X)),
+        ):
+            raise np.linalg.LinAlgError("not positive definite")
+    with pytest.raises(ValueError, match="the values of X reach from") as caught:
+        with breakdown_explained("the fit", replace(data, weight=np.array([0.5, 2.0]))):
+            raise np.linalg.LinAlgError("not positive definite")
+    assert "weights" not in str(caught.value)

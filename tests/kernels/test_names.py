@@ -60,6 +60,15 @@ def test_names_of_tasks_count_and_not_their_order(argument):
         make(_named(values)[0], task_names=["a", "b", "d"])
 
 
+def test_a_dict_goes_by_its_names():
+    kernel = Clustered(clusters={"c": "y", "a": "x", "b": "y"}, task_names=TASKS)
+    expected = Clustered(clusters=["x", "y", "y"], task_names=TASKS)
+    np.testing.assert_allclose(_in_order(kernel), _in_order(expected))
+    assert Clustered(clusters={"c": "y", "a": "x"}).task_names == ("c", "a")
+    with pytest.raises(ValueError, match="clusters has the names a, b"):
+        Clustered(clusters={"a": "x", "b": "y"}, task_names=TASKS)
+
+
 def test_numbered_rows_go_by_position():
     kernel = ICM(W=pd.Series([1.0, 2.0, 3.0]), task_names=TASKS)
     np.testing.assert_allclose(_in_order(kernel), np.outer([1, 2, 3], [1, 2, 3]))

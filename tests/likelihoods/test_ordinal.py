@@ -62,6 +62,11 @@ def data_of(df, **arguments):
         ({"width": 0.0}, "width is 0.0. Give a finite number above 0"),
         ({"width": (1.0, 2.0)}, "width has 2 numbers, and 5 grades have 3 between"),
         ({"width": (1.0, -1.0, 1.0)}, r"width\[1\] is -1.0"),
+        (
+            {"width": {"width_2": 1.0}},
+            "width has the names width_2. Give one value for each of width_2, width_3",
+        ),
+        ({"width": pd.Series([1.0, 2.0, 3.0], list("abc"))}, "width has the names a, b, c"),
         ({"width": Beta(1.0, 1.0)}, "width_2 of Ordinal has the prior Beta"),
         ({"per_task": ("noise",)}, "per_task names 'noise', which is no learned parameter of Ordinal"),
         ({"per_task": "width", "width": 1.0}, "It learns none"),
@@ -78,6 +83,12 @@ def test_names_of_widths_follow_the_number_of_grades():
     assert likelihood.learned == likelihood.per_task == ("width_2", "width_3", "width_4")
     assert replace(likelihood, grades=4).per_task == ("width_2", "width_3")
     assert zoo.Ordinal(width=(1.0, 2.0, 3.0)).fixed == {"width_2": 1.0, "width_3": 2.0, "width_4": 3.0}
+    widths = {"width_4": 3.0, "width_2": 1.0, "width_3": 2.0}
+    assert (
+        zoo.Ordinal(width=widths)
+        == zoo.Ordinal(width=pd.Series(widths))
+        == zoo.Ordinal(width=(1.0, 2.0, 3.0))
+    )
     model = zoo.NIWLinear(likelihood=zoo.Ordinal(grades=4, width=Gamma(2.0, 1.0)))
     assert type(model).from_spec(model.to_spec()) == model
     assert model.law_of("width_3") == Gamma(2.0, 1.0)

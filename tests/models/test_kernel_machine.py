@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pymc as pm
 import pytensor
 import pytest
@@ -645,6 +647,15 @@ def test_a_kernel_for_other_data_is_refused(kernel, message):
 def test_a_metric_of_other_features_is_refused():
     with pytest.raises(ValueError, match="Q"):
         Machine(Q=np.eye(5)).build(_tasks())
+
+
+def test_a_metric_with_names_is_refused():
+    """It was read by position, whatever features its rows and columns named."""
+    Q = pd.DataFrame(np.diag([1.0, 9.0]), ["b", "a"], ["b", "a"])
+    for named in (Q, Q.rename(index={"b": 0, "a": 1}), pl.from_pandas(Q)):
+        with pytest.raises(ValueError, match=r"Q has names, .*Put it into the order of the features"):
+            Machine(Q=named)
+    assert Machine(Q=Q.to_numpy()) == Machine(Q=pd.DataFrame(Q.to_numpy()))
 
 
 def test_evidence_is_never_below_a_special_case():

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from scipy import stats
 
 import zoo
@@ -181,6 +183,9 @@ def test_balanced_classes_weigh_the_same_in_each_task():
         assert by_class[0] == pytest.approx(by_class[1])
         assert sum(by_class) == pytest.approx(len(rows))
     assert zoo.MaxMargin(class_weight={0: 1, 1: 3}) == zoo.MaxMargin(class_weight=(1.0, 3.0))
+    # The labels of a Series count, and not their order.
+    named = pd.Series({1: 3.0, 0: 1.0})
+    assert zoo.MaxMargin(class_weight=named) == zoo.MaxMargin(class_weight=(1.0, 3.0))
 
 
 def test_weights_of_one_change_nothing_and_weight_two_is_a_row_twice():
@@ -439,6 +444,12 @@ BAD_FIELDS = [
     ({"class_weight": (1.0, 2.0, 3.0)}, "class_weight"),
     ({"class_weight": {2: 1.0}}, "labels of class_weight"),
     ({"class_weight": (1.0, 0.0)}, "class_weight"),
+    ({"class_weight": pd.Series([1.0, 2.0], ["low", "high"])}, "labels of class_weight: 'low' is unknown"),
+    ({"class_weight": {-1: 1.0, 0: 2.0}}, "class_weight names the class of 0 twice"),
+    (
+        {"class_weight": xr.DataArray([5.0, 1.0], dims="label", coords={"label": [1, 0]})},
+        "class_weight has names",
+    ),
     ({"class_weight": "balanced", "likelihood": "epsilon_insensitive"}, "class_weight is for labels"),
 ]
 

@@ -1376,3 +1376,20 @@ def test_subclasses_with_another_noise_keep_white_variables_as_they_are():
     model = NoiseATask().build(data)
     assert "_values" in model.initial_point()
     assert np.isfinite(model.compile_logp(mode=QUICK)(model.initial_point()))
+
+
+def test_numbers_of_columns_go_by_their_names():
+    """A Series was read by position, whatever columns it named."""
+    given = Component(columns=["lon", "lat"], lengthscale=[0.1, 9.0], n_basis=[5, 7])
+    for kind in (dict, pd.Series):
+        lengths, sizes = kind({"lat": 9.0, "lon": 0.1}), kind({"lat": 7, "lon": 5})
+        assert Component(columns=["lon", "lat"], lengthscale=lengths, n_basis=sizes) == given
+        with pytest.raises(
+            ValueError, match=r"lengthscale has the names lat, lon. Give one value for each of lon, t"
+        ):
+            Component(columns=["lon", "t"], lengthscale=lengths)
+        with pytest.raises(
+            ValueError, match=r"n_basis has the names lat, lon, .*Give columns=\['lat', 'lon'\] too"
+        ):
+            Component(n_basis=sizes)
+    assert Component(lengthscale=pd.Series([0.1, 9.0])).lengthscale == (0.1, 9.0)

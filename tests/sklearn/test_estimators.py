@@ -151,7 +151,12 @@ def test_predictions_are_those_of_the_factory(table):
     np.testing.assert_allclose(sd, expected["sd"], rtol=1e-12)
 
 
-@pytest.mark.parametrize("labels", [[3, 1, 2], [3.0, 1.0, 2.0], [True, False, True]])
+_DAYS = np.array(["2020-01-03", "2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    "labels", [[3, 1, 2], [3.0, 1.0, 2.0], [True, False, True], _DAYS, _DAYS - _DAYS.min()]
+)
 def test_labels_need_not_be_text(labels, table):
     X = table[["a", "b"]].iloc[:36].assign(school=np.repeat(labels, 12))
     estimator = MultiTaskRegressor(zoo.IndependentTasks(), task="school", **QUICK).fit(X, table["y"][:36])

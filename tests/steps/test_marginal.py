@@ -88,3 +88,35 @@ def test_refusals():
         zoo.marginalise(large)
     with pytest.raises(ValueError, match="the posterior has no 'tau'"):
         zoo.draw_marginalised(models.eight_schools(), xr.DataTree.from_dict({"posterior": xr.Dataset()}))
+
+
+def _with_data(x, y):
+    with pm.Model(coords={"obs": np.arange(len(x))}) as model:
+        X, responses = pm.Data("X", x, dims="obs"), pm.Data("Y", y, dims="obs")
+        tau, s = pm.HalfNormal("tau"), pm.HalfNormal("s")
+        one = pm.math.ones(model.dim_lengths["obs"])
+        pm.Normal("y", pm.Normal("b", 0.0, tau) * X + 0.5 * one, s, observed=responses, dims="obs")
+    return model
+
+
+@pytest.mark.parametrize("rows", [10, 6], ids=["as many rows", "fewer rows"])
+@pytest.mark.usefixtures("uncompiled")
+def test_data_can_be_changed(rows):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 10))
+    point = {"tau_log__": np.array(0.3), "s_log__": np.array(-0.2)}
+    model = _with_data(x, y)
+    small = zoo.marginalise(model)
+    before = small.compile_logp()(point)
+    new = {"X": 3.0 * x[:rows], "Y": 2.0 * y[:rows]}
+    of_new = _with_data(new["X"], new["Y"])
+    pm.set_data(new, coords={"obs": np.arange(rows)}, model=model)
+    assert small.compile_logp()(point) == before
+    pm.set_data(new, coords={"obs": np.arange(rows)}, model=small)
+    assert small.compile_logp()(point) == pytest.approx(zoo.marginalise(of_new).compile_logp()(point))
+    values = {name: (("chain", "draw"), np.ones((1, 20))) for name in ("tau", "s")}
+    known = xr.DataTree.from_dict({"posterior": xr.Dataset(values)})
+    drawn, wanted = (
+        zoo.draw_marginalised(m, known, random_seed=1)["posterior"]["b"] for m in (model, of_new)
+    )
+    np.testing.assert_allclose(drawn, wanted)

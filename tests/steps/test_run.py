@@ -122,3 +122,26 @@ def test_sample_refuses_in_words():
         pm.Poisson("y", pm.math.exp(pm.Normal("a")), observed=[0, 1])
     with pytest.raises(ValueError, match="no Gaussian block was found"):
         zoo.sample(poisson, method="gibbs")
+    with pytest.raises(ValueError, match=r"method='nuts' has no block. Leave vars out"):
+        zoo.sample(model, method="nuts", vars=["a"])
+    with pytest.raises(
+        ValueError, match=r"vars holds 'typo', which is no free variable of the model. Those are"
+    ):
+        zoo.sample(model, vars=["typo"])
+    with pm.Model() as discrete:
+        pm.Normal("y", pm.Normal("a") + pm.Poisson("k", 3.0), observed=[0.0, 1.0])
+    for method in ("auto", "gibbs", "nuts"):
+        with pytest.raises(
+            ValueError, match=r"'k' is discrete, .* or take pm.sample, which has a step for it"
+        ):
+            zoo.sample(discrete, method=method)
+
+
+def test_sample_takes_the_block_that_vars_name():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        tree = zoo.sample(
+            models.one_line(False), vars=["b"], draws=20, tune=20, chains=2, random_seed=1, progress=False
+        )
+    assert tree["sample_stats"].attrs["method"] == "gibbs"
+    assert tree["sample_stats"].attrs["why"] == "vars names the block"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import xarray as xr
 
 from zoo._version import __version__
 from zoo.core.protocols import Fitted, Model
+from zoo.data.formula import FormulaDesign
 from zoo.data.multitask import MultiTaskData, Transform
+from zoo.support.arrays import as_name
 from zoo.support.digest import tree_digest
 from zoo.support.files import require_new, staged_file
 from zoo.support.seeds import described
@@ -72,7 +75,7 @@ def to_datatree(
     if data.weight is not None:
         constant["weight"] = ("obs", data.weight)
     if data.design is not None:
-        columns = enumerate(data.design.columns())
+        columns = enumerate(_with_named_levels(data.design).columns())
         constant |= {f"formula_column_{i}": ("formula_row", values) for i, values in columns}
     attrs = {
         "inference_library": "zoo",
@@ -94,6 +97,13 @@ def to_datatree(
             **({"moments": _moments(moments, dims, coords)} if moments else {}),
         }
     )
+
+
+def _with_named_levels(design: FormulaDesign) -> FormulaDesign:
+    """The design with moments and durations of further groups as their names, which a file holds."""
+    groups = [group for group in design.levels if design.table[group].dtype.kind in "mM"]
+    named = {group: design.table[group].map(as_name) for group in groups}
+    return replace(design, table=design.table.assign(**named))
 
 
 def _moments(values: dict[str, tuple[np.ndarray, np.ndarray]], dims: Any, coords: Any) -> xr.Dataset:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zoo.support.arrays import as_array
+from zoo.support.arrays import as_array, as_name
 from zoo.support.checks import finite_matrix, finite_vector, names, text_labels
-from zoo.support.frames import Labelled, in_order_of_names
+from zoo.support.frames import Labelled, in_order_of_names, read_column
 
 __all__ = [
     "graded",
     "listed",
+    "positions",
     "require_one_column",
     "require_same_rows",
     "task_column",
@@ -25,11 +26,25 @@ __all__ = [
 
 
 def listed(value: Any, argument: str) -> list[Any]:
-    """A list of names."""
+    """A list of names; a string is one."""
+    if isinstance(value, str):
+        return [value]
     try:
         return list(value)
     except TypeError:
         raise ValueError(f"{argument} is {value!r}. Give a list of names.") from None
+
+
+def positions(rows: Any) -> np.ndarray:
+    """Positions of rows, or a mask of them; raises on a mask that says to which rows its values belong."""
+    values, labels = read_column(rows, "rows")
+    index = as_array(values, "rows")
+    if index.dtype == bool and labels is not None and not labels.equals(pd.RangeIndex(len(labels))):
+        raise ValueError(
+            "rows is a mask with an index other than 0, 1, 2, ..., and the data keep none to align it with. Put it "
+            "into the order of the rows of the data, and pass rows.to_numpy()."
+        )
+    return index.astype(np.int64) if index.size == 0 else index
 
 
 def require_one_column(df: pd.DataFrame, column: Any) -> None:
@@ -71,10 +86,10 @@ def task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
         used = column.cat.remove_unused_categories()  # an unused category would be an empty task
-        return [str(c) for c in used.cat.categories], used.cat.codes.to_numpy()
+        return [as_name(c) for c in used.cat.categories], used.cat.codes.to_numpy()
     if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
         labels = text_labels(column.to_numpy(dtype=object), f"task column {column.name!r}")
-        column = pd.Series(labels if column.dtype.kind == "O" else column.astype(str), name=column.name)
+        column = pd.Series(labels, name=column.name)
     codes, categories = pd.factorize(column, sort=True)
     return [str(c) for c in categories], codes
 

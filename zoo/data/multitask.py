@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo.data.columns import listed, positions
 from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows
 from zoo.data.formula import data_from_formula, data_of_design
 from zoo.data.learned_mean import LearnedMean, out_of_fold
 from zoo.data.rows import Transform
-from zoo.support.arrays import as_array
 from zoo.support.checks import (
     is_sparse,
     names,
@@ -141,10 +141,13 @@ class MultiTaskData(Constructed):
         return replace(data, shared_names=self.shared_names, design=self.design)
 
     def take(self, rows: Any) -> MultiTaskData:
-        """The observations at these positions (integers or a boolean mask); tasks and names stay."""
+        """The observations at these positions (integers or a boolean mask); tasks and names stay.
+
+        A mask that is a Series has one value a row in their order: the data keep no index to align it with.
+        """
         try:
             index = np.atleast_1d(
-                np.arange(self.n_rows)[rows if isinstance(rows, slice) else _positions(rows)]
+                np.arange(self.n_rows)[rows if isinstance(rows, slice) else positions(rows)]
             )
         except IndexError as error:
             raise ValueError(
@@ -226,7 +229,7 @@ class MultiTaskData(Constructed):
     def add_mean(
         self,
         estimator: Any,
-        features: Sequence[str] | None = None,
+        features: Sequence[str] | str | None = None,
         keep: Sequence[str] | str = (),
         folds: int = 5,
         whole_tasks: bool = False,
@@ -243,7 +246,7 @@ class MultiTaskData(Constructed):
         estimator : regressor or classifier of scikit-learn
             Not fitted, and not changed. Of a classifier the log odds of its second class are the feature. It sees
             features and responses on the scale of the user, and weights where there are such.
-        features : sequence of str, optional
+        features : str or sequence of str, optional
             Features that it sees; default: all but constants, such as an intercept, and levels of further groups.
         keep : sequence of str or "all"
             Of these, features that stay beside it. By default none: the data then have the mean and what it does not
@@ -270,7 +273,7 @@ class MultiTaskData(Constructed):
         (name,) = names([name], "name")
         if name in self.feature_names or name == self.task_column:
             raise ValueError(f"name {name!r} is taken by another column. Choose another name.")
-        seen = self.features_to_explain() if features is None else list(features)
+        seen = self.features_to_explain() if features is None else listed(features, "features")
         for feature in seen:
             one_of(feature, self.feature_names, "features")
         kept = (
@@ -362,11 +365,6 @@ class MultiTaskData(Constructed):
             transform=transform,
             intercept=name,
         )
-
-
-def _positions(rows: Any) -> np.ndarray:
-    index = as_array(rows, "rows")
-    return index.astype(np.int64) if index.size == 0 else index
 
 
 def with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:

@@ -14,6 +14,7 @@ import pandas as pd
 from zoo.data.columns import require_same_rows
 from zoo.data.formula import require_same_design
 from zoo.data.multitask import MultiTaskData, with_ones
+from zoo.support.arrays import as_name
 from zoo.support.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
 from zoo.support.frames import read_column, read_table, require_one_each
 from zoo.support.warning_types import warn_user
@@ -259,7 +260,7 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
         return column_labels(values, known)
     values = _whole(values, known)
     if values.dtype.kind not in "iu":
-        return [str(v) for v in values]
+        return [as_name(v) for v in values]
     numbers = _numbers_in(known)
     if numbers is not None and numbers != list(range(len(known))):
         # The labels that the tasks came with and their positions differ: never guess.
@@ -279,10 +280,11 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
 def column_labels(values: np.ndarray, known: tuple[str, ...]) -> list[str]:
     """Names of the tasks that a column of a table holds; whole numbers are those in the known names, 1.0 is 1."""
     labels = _whole(np.asarray(values), known)
-    whole = [isinstance(v, Integral) and not isinstance(v, bool | np.bool_) for v in labels]
+    # A duration of NumPy is an Integral, and no number.
+    whole = [isinstance(v, Integral) and not isinstance(v, bool | np.bool_ | np.timedelta64) for v in labels]
     by_number = dict(zip(_numbers_in(known) or [], known, strict=False)) if any(whole) else {}
     return [
-        by_number.get(int(v), str(v)) if is_whole else str(v)
+        by_number.get(int(v), str(v)) if is_whole else as_name(v)
         for v, is_whole in zip(labels, whole, strict=True)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,8 @@ def by_task(value: Any, argument: str, task_names: Any, square: bool = False) ->
 
     Parameters
     ----------
-    value : array_like, tensor or table
-        Its rows are the tasks; with ``square`` its columns too.
+    value : array_like, tensor, table, or dict by task
+        Its rows are the tasks; with ``square``, not of a dict, its columns too.
     argument : str
     task_names : sequence of str, optional
         The order wanted. Left out: that of the rows.
@@ -99,7 +100,9 @@ def by_task(value: Any, argument: str, task_names: Any, square: bool = False) ->
     """
     if isinstance(value, Variable):
         return value, task_names
-    value = as_pandas(value, argument)
+    value = (
+        pd.Series(dict(value)) if isinstance(value, Mapping) and not square else as_pandas(value, argument)
+    )
     found = _labels(value)
     sides = found[: 1 + square]
     known = next((labels for labels in sides if labels), None)

@@ -31,7 +31,7 @@ class Clustered(TaskKernel):
         As for :class:`~zoo.kernels.task_kernel.TaskKernel`.
     clusters : sequence of T names or numbers, or (T, c) array or tensor
         The cluster of each task; or its memberships :math:`\rho_k^{(\ell)}`, 0 or above, one of them positive. Of a
-        pandas Series or frame the names of the index count, not their order.
+        pandas Series or frame the names of the index count, not their order, and of a dict of cluster by task too.
     rho : float or tensor
         Positive: how strongly the means of the clusters are drawn to 0. A large one makes the tasks independent.
     n_tasks : int, optional

@@ -33,6 +33,7 @@ from zoo.likelihoods.derivatives import log_density
 from zoo.likelihoods.laws import Law, LogNormal, law_from_spec
 from zoo.ops.normal_interval import FAR, log_normal_interval
 from zoo.support.checks import one_of, positive, whole_number
+from zoo.support.frames import by_name
 
 __all__ = ["Ordinal"]
 
@@ -65,7 +66,7 @@ class Ordinal(Likelihood):
     grades : int or sequence of float
         How many grades there are, K: the data then hold 1 to K, or a column of ordered categories. Or the numbers that
         stand for them in the data, in increasing order: ``(0, 1, 2)``.
-    width : "learned", Law, float, or sequence of K - 2 float
+    width : "learned", Law, float, sequence of K - 2 float, or dict or Series of them by ``"width_2"`` ...
         Widths of the grades between, on the scale of f: learned with the prior LogNormal(0, 1) each, or with a prior of
         your own; or numbers, one for each or one for all, where the cut points are known.
     per_task : sequence of str
@@ -95,7 +96,7 @@ class Ordinal(Likelihood):
         names = tuple(f"width_{k}" for k in range(2, self.n_grades))
         # The names depend on the number of grades, and so they belong to the object and not to the class.
         object.__setattr__(self, "parameter_names", names)
-        width = _checked_width(self.width, len(names))
+        width = _checked_width(self.width, names)
         object.__setattr__(self, "width", width)
         for i, name in enumerate(names):
             value = _WIDTH_LAW if isinstance(width, str) else width[i] if isinstance(width, tuple) else width
@@ -233,10 +234,11 @@ def _checked_grades(grades: Any) -> int | tuple[float, ...]:
     return values
 
 
-def _checked_width(width: Any, size: int) -> Any:
+def _checked_width(width: Any, names: tuple[str, ...]) -> Any:
     """Learned, a law, one number, or a tuple of as many numbers as there are widths."""
-    if isinstance(width, Mapping):  # as a file has it
+    if isinstance(width, Mapping) and "law" in width:  # as a file has it
         return law_from_spec(dict(width))
+    width, size = by_name(width, "width", names), len(names)
     if isinstance(width, str):
         one_of(width, ("learned",), "width")
         return width

@@ -19,6 +19,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
 
 from zoo.steps.affine import reads
 from zoo.steps.gibbs import augmented_step
@@ -53,7 +54,8 @@ def marginalise(model: pm.Model | None = None, vars: Sequence[Any] | None = None
     -------
     pm.Model
         Its potential ``block_integrated_out`` makes the joint density that of y and the variables
-        left. Deterministic variables that read the block are left out.
+        left. Deterministic variables that read the block are left out. ``pm.set_data`` changes the
+        data of one model alone: those of ``model`` count for :func:`draw_marginalised`.
 
     Raises
     ------
@@ -84,6 +86,9 @@ def marginalise(model: pm.Model | None = None, vars: Sequence[Any] | None = None
     term = _correction(model, plan, shapes)
     rvs = {rv: small[str(rv.name)] for rv in model.free_RVs if rv not in plan.block}
     rvs |= {rv: pt.as_tensor(value) for rv, value in given.items()}
+    # Data and lengths of dims too are those of the new model: pm.set_data would else change a part of the density.
+    rvs |= {data: small[str(data.name)] for data in model.data_vars}
+    rvs |= {length: small.dim_lengths[dim] for dim, length in model.dim_lengths.items()}
     with small:
         pm.Potential("block_integrated_out", graph_replace([term], rvs, strict=False)[0])
     return small
@@ -111,7 +116,7 @@ def _correction(model: pm.Model, plan: Plan, shapes: list[tuple[int, ...]]) -> A
     precision, linear = pt.zeros((size, size)), pt.zeros(size)
     for term, part in zip(plan.terms, plan.linear, strict=True):
         rows = _shape(model, term)
-        n = math.prod(rows)
+        n: Any = math.prod(rows)
         columns = vectorize_graph(term.finished(part), directions)
         padded = columns.reshape((size, *[1] * (len(rows) - columns.type.ndim + 1), *columns.shape[1:]))
         columns = pt.broadcast_to(padded, (size, *rows)).reshape((size, n))
@@ -126,8 +131,11 @@ def _correction(model: pm.Model, plan: Plan, shapes: list[tuple[int, ...]]) -> A
     return graph_replace([prior], zeros, strict=False)[0] - log_normal
 
 
-def _shape(model: pm.Model, term: Any) -> tuple[int, ...]:
+def _shape(model: pm.Model, term: Any) -> tuple[Any, ...]:
+    """Lengths of the dims of a term; those of a response that is pm.Data may change, and are variables."""
     graph = model.rvs_to_values[term.rv].shape
+    if term.y is not None and set(ancestors([term.y])) & set(model.data_vars):
+        return tuple(term.y.shape[i] for i in range(term.y.type.ndim))
     return tuple(int(n) for n in PointFunction(model, [graph], compiled=False)(model.initial_point(0))[0])
 
 

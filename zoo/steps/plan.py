@@ -13,7 +13,7 @@ import pymc as pm
 from zoo.steps.affine import NotAffine, linear_part, reads
 from zoo.steps.terms import Term, is_normal, observed_term, prior_term
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "make_plan", "refuse_discrete"]
 
 _INSTEAD = "NUTS on the whole model, pm.sample() without this step, needs none of this."
 _SUPPORTED = (
@@ -59,7 +59,7 @@ def make_plan(model: pm.Model, vars: Sequence[Any] | None = None) -> Plan:
         Where no block is found, where one of ``vars`` cannot be proved, and where free variables
         are discrete.
     """
-    _refuse_discrete(model)
+    refuse_discrete(model)
     chosen = None if vars is None else _chosen(model, vars)
     why: dict[Any, str] = {}
     candidates = []
@@ -98,7 +98,7 @@ def make_plan(model: pm.Model, vars: Sequence[Any] | None = None) -> Plan:
 def _chosen(model: pm.Model, vars: Any) -> list[Any]:
     found = []
     for given in vars if isinstance(vars, list | tuple) else [vars]:
-        rv = model[given] if isinstance(given, str) else model.values_to_rvs.get(given, given)
+        rv = model.named_vars.get(given) if isinstance(given, str) else model.values_to_rvs.get(given, given)
         if rv not in model.free_RVs:
             raise ValueError(
                 f"vars holds {getattr(given, 'name', given)!r}, which is no free variable of the model. "
@@ -110,12 +110,14 @@ def _chosen(model: pm.Model, vars: Any) -> list[Any]:
     return found
 
 
-def _refuse_discrete(model: pm.Model) -> None:
+def refuse_discrete(model: pm.Model) -> None:
+    """Raise where a free variable is discrete."""
     names = [str(v.name) for v in model.free_RVs if v.type.dtype.startswith(("int", "uint", "bool"))]
     if names:
         raise ValueError(
-            f"the free variable {names[0]!r} is discrete, so that NUTS cannot draw the rest of the model. "
-            "Sum it out (pm.Mixture and pm.marginalize do), or let pm.sample choose all steps."
+            f"the free variable {names[0]!r} is discrete, and NUTS, which draws what a Gaussian block leaves, needs "
+            "derivatives. Marginalise it (pm.Mixture, or marginalize of pymc_extras), or take pm.sample, which has a "
+            "step for it."
         )
 
 

@@ -16,6 +16,7 @@ from zoo.core.convergence import diagnose
 from zoo.core.verdict import verdict_of_diagnosis
 from zoo.steps.affine import reads
 from zoo.steps.gibbs import AugmentedGibbs, augmented_step
+from zoo.steps.plan import refuse_discrete
 from zoo.support.checks import one_of, whole_number
 from zoo.support.seeds import integer_seed
 from zoo.support.warning_types import warn_of_convergence
@@ -57,9 +58,10 @@ def sample(
     progress : bool
     method : {"auto", "gibbs", "nuts"}
         ``"auto"`` takes Gibbs where :meth:`zoo.steps.AugmentedGibbs.outlook` has nothing against
-        it.
+        it, and where ``vars`` are given.
     vars : sequence of variables or names, optional
-        What the block shall hold, as in :func:`zoo.augmented_step`.
+        What the block shall hold, as in :func:`zoo.augmented_step`. Not for ``method="nuts"``,
+        which has no block.
     target_accept : float
         Of NUTS.
 
@@ -72,7 +74,8 @@ def sample(
     Raises
     ------
     ValueError
-        Where ``method="gibbs"`` and no block is found, or ``vars`` cannot be proved to fit.
+        Where ``method="gibbs"`` and no block is found, where ``vars`` cannot be proved to fit or
+        ``method="nuts"`` has no use for them, and where a free variable is discrete.
 
     Warns
     -----
@@ -84,6 +87,7 @@ def sample(
     for name, number in (("draws", draws), ("tune", tune), ("chains", chains)):
         whole_number(number, name, 1)
     model = pm.modelcontext(model)
+    refuse_discrete(model)
     step, why = _choose(model, method, vars)
     options: dict[str, Any] = dict(
         draws=draws, tune=tune, chains=chains, random_seed=integer_seed(random_seed), progressbar=progress,
@@ -107,6 +111,11 @@ def sample(
 def _choose(model: pm.Model, method: str, vars: Any) -> tuple[AugmentedGibbs | None, str]:
     """The step, or None for NUTS; and the reason."""
     if method == "nuts":
+        if vars is not None:
+            raise ValueError(
+                "vars says what the block of Gibbs shall hold, and method='nuts' has no block. Leave vars out, or "
+                "take method='gibbs'."
+            )
         return None, "method='nuts'"
     try:
         step = augmented_step(model, vars)
@@ -116,6 +125,8 @@ def _choose(model: pm.Model, method: str, vars: Any) -> tuple[AugmentedGibbs | N
         return None, str(error)
     if method == "gibbs":
         return step, "method='gibbs'"
+    if vars is not None:  # whoever names the block wants one
+        return step, "vars names the block"
     against = step.outlook().words()
     return (None, against) if against else (step, "the Gibbs step is expected to draw more in the same time")
 

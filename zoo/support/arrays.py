@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["as_array", "as_floats", "column_label"]
+__all__ = ["as_array", "as_floats", "as_name", "column_label"]
 
 _NUMBERS = "biuf"
 
@@ -67,6 +68,21 @@ def as_floats(values: np.ndarray | pd.DataFrame, argument: str, names: Sequence[
                 "Encode it first, for instance with pandas.get_dummies."
             )
     return np.column_stack([column for column in columns if column is not None])
+
+
+def as_name(value: Any) -> str:
+    """The name that a label has as text: the same for one moment, or one duration, of NumPy, pandas and Python.
+
+    ``Series.astype(str)`` would drop the hours where all of them are 0, so that a name would depend on other rows.
+    """
+    try:
+        if isinstance(value, np.datetime64):
+            value = pd.Timestamp(value)
+        elif isinstance(value, np.timedelta64 | timedelta):
+            value = pd.Timedelta(value)
+    except ValueError:  # months, or what is out of the range of pandas
+        pass
+    return str(value)
 
 
 def column_label(names: Sequence[str] | None, column: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from zoo.support.arrays import as_array, as_floats, column_label
+from zoo.support.arrays import as_array, as_floats, as_name, column_label
 from zoo.support.frames import read_table
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def names(
     given = list(values)
     if length is not None and len(given) != length:
         raise ValueError(f"{argument} has {len(given)} names for {length} columns. Give one per column.")
-    result = tuple("" if _is_missing(value) else str(value) for value in given)
+    result = tuple("" if _is_missing(value) else as_name(value) for value in given)
     # A look at all of them together, which millions of names can bear; only where it finds a fault, one by one.
     text = "".join(result)
     if len(set(result)) == len(result) and "" not in result and "\0" not in text and _is_unicode(text):
@@ -248,7 +248,7 @@ def text_labels(values: np.ndarray, argument: str) -> np.ndarray:
     """Task values as an array of text; raises where that joins values that differ, or parts values that are equal."""
     if values.dtype.kind == "U" or pd.api.types.infer_dtype(values, skipna=False) == "string":
         return values.astype(object)  # text already: nothing is joined or parted
-    labels = [str(v) for v in values]
+    labels = [as_name(v) for v in values]
     try:
         distinct = len(set(values.tolist()))
     except TypeError:

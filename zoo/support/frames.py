@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from zoo.support.arrays import as_name
+
 __all__ = [
     "Labelled",
     "as_pandas",
@@ -160,9 +162,9 @@ def by_name(values: Any, argument: str, known: Sequence[str]) -> Any:
     """
     values = as_pandas(values, argument)
     if isinstance(values, pd.Series) and list(values.index) != list(range(len(values))):
-        given = [(str(name), value) for name, value in values.items()]
+        given = [(as_name(name), value) for name, value in values.items()]
     elif isinstance(values, Mapping):
-        given = [(str(name), value) for name, value in values.items()]
+        given = [(as_name(name), value) for name, value in values.items()]
     else:
         return values
     if sorted(name for name, _ in given) != sorted(known):

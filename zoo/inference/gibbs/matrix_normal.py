@@ -311,18 +311,8 @@ class MatrixNormalKernel:
         """Shared coefficients given the augmentation, and the scale of their prior."""
         assert self.shared is not None
         work, task, shared = s["work"], self.task_prior, s["shared"]
-        known = (
-            rng,
-            s["rows"],
-            *s["shared_rows"],
-            work.w,
-            work.v,
-            s["H"],
-            s["P"],
-            s["O"],
-            shared.beta,
-            shared.sd,
-        )
+        prior = (s["H"], s["P"], s["O"], shared.beta, shared.sd)
+        known = (rng, s["rows"], *s["shared_rows"], work.w, work.v, *prior)
         draw_with_coefficients(*known, not task.learned)
         if task.learned:
             draw_without_task_cov(*known, float(task.nu), s["scale"], s["scale_inverse"])

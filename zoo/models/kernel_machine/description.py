@@ -11,7 +11,7 @@ import pymc as pm
 from zoo.core.factory import ModelFactory
 from zoo.data.multitask import MultiTaskData
 from zoo.kernels import describe, restore
-from zoo.kernels.arguments import psd_matrix
+from zoo.kernels.arguments import psd_matrix, unnamed
 from zoo.kernels.linear_form import linear_form
 from zoo.kernels.mean_regularised import MeanRegularised
 from zoo.kernels.parameters import kernel_parameters, with_parameters
@@ -71,7 +71,7 @@ class KernelMachineDescription(ModelFactory):
             return
         if np.ndim(as_array(self.Q, "Q")) != 2:
             raise ValueError(f'Q is {self.Q!r}. Give "identity", "learned", or a matrix (feature, feature).')
-        matrix = finite_matrix(self.Q, "Q", None)
+        matrix = finite_matrix(unnamed(self.Q, "Q", "the order of the features"), "Q", None)
         psd_matrix(matrix, "Q")  # it may be singular, of principal components
         object.__setattr__(self, "Q", tuple(tuple(float(v) for v in row) for row in matrix))
 

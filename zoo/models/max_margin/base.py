@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pytensor.tensor as pt
 
 from zoo.core.fit import Fit
@@ -18,6 +19,7 @@ from zoo.data.multitask import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.inference.gibbs.matrix_normal import CovariancePrior, MatrixNormalKernel
 from zoo.inference.run.chains import run_chains
+from zoo.kernels.arguments import unnamed
 from zoo.likelihoods.coding import encode_labels
 from zoo.support.checks import covariance, one_of, positive
 
@@ -77,14 +79,24 @@ class MaxMarginBase(SharedCoefficients):
         if isinstance(value, str):
             one_of(value, ("balanced",), "class_weight")
             return
-        if isinstance(value, Mapping):
-            known = {-1: 0, 0: 0, 1: 1}
+        if isinstance(value, Mapping | pd.Series):
+            known: dict[Any, int] = {-1: 0, 0: 0, 1: 1}
             pair = [1.0, 1.0]
+            given: set[int] = set()
             for label, weight in value.items():
                 one_of(label, known, "the labels of class_weight")
+                if known[label] in given:
+                    raise ValueError(
+                        f"class_weight names the class of {label!r} twice. Give each class one weight."
+                    )
+                given.add(known[label])
                 pair[known[label]] = weight
         else:
-            pair = list(value) if np.ndim(value) == 1 else []
+            pair = (
+                list(unnamed(value, "class_weight", "the order (negative, positive)"))
+                if np.ndim(value) == 1
+                else []
+            )
         if len(pair) != 2:
             raise ValueError(
                 f"class_weight is {value!r}. "

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 
 from zoo.kernels import TaskTree, describe, restore
+from zoo.kernels.arguments import unnamed
 from zoo.kernels.task_kernel import TaskKernel
 from zoo.kernels.tree import Tree
 from zoo.support.checks import one_of, positive, whole_number
+from zoo.support.frames import as_pandas, by_name
 
 __all__ = ["AMPLITUDES", "KERNELS", "VaryingComponent", "as_component"]
 
@@ -35,11 +39,11 @@ class VaryingComponent:
         Features whose coefficients have this part; "intercept" is the constant one.
     amplitude : "shared", "per_feature" or float, optional
         ``a``: one for all features, one each, or a number. Left out: what the factory says.
-    lengthscale : "learned", float or sequence of float
-        Of a word: one learned for each column, or numbers in the units of t. Of a covariance of PyMC, or a kernel of
-        tasks: "learned" learns every parameter that may be learned, starting from its own values (of a tree the steps
-        of each level); "fixed" none.
-    n_basis : int or sequence of int, optional
+    lengthscale : "learned", float, sequence of float, or dict of float
+        Of a word: one learned for each column, or numbers in the units of t, by name where ``columns`` are given. Of a
+        covariance of PyMC, or a kernel of tasks: "learned" learns every parameter that may be learned, starting from
+        its own values (of a tree the steps of each level); "fixed" none.
+    n_basis : int, sequence of int, or dict of int, optional
         Basis functions a column by method "hsgp". Left out: 30 for one column, 12 for each of two, 7 for each of
         three, and twice as many for the intercept alone.
     boundary : float
@@ -83,6 +87,7 @@ class VaryingComponent:
             raise ValueError(
                 'lengthscale is a number, but the kernel has its own. Give "fixed" to keep them, or "learned".'
             )
+        value = self._by_column("lengthscale")
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
         for one in values:
             positive(float(one), "lengthscale")
@@ -99,12 +104,24 @@ class VaryingComponent:
         object.__setattr__(self, "boundary", float(self.boundary))
         if self.n_basis is None:
             return
-        sizes = np.atleast_1d(self.n_basis).tolist()
+        value = self._by_column("n_basis")
+        sizes = np.atleast_1d(value).tolist()
         for size in sizes:
             whole_number(size, "n_basis", 1)
-        object.__setattr__(
-            self, "n_basis", tuple(int(s) for s in sizes) if np.ndim(self.n_basis) else int(sizes[0])
-        )
+        object.__setattr__(self, "n_basis", tuple(int(s) for s in sizes) if np.ndim(value) else int(sizes[0]))
+
+    def _by_column(self, field: str) -> Any:
+        """The numbers of a field in the order of the columns, which those of a dict or a Series have by name."""
+        value = as_pandas(getattr(self, field), field)
+        if self.columns is not None:
+            value = by_name(value, field, self.columns)
+        elif isinstance(value, Mapping | pd.Series) and list(value.keys()) != list(range(len(value))):
+            named = [str(name) for name in value.keys()]
+            raise ValueError(
+                f"{field} has the names {', '.join(named)}, and nothing says to which columns of t the component "
+                f"belongs. Give columns={named} too, or a list in the order of the columns of t."
+            )
+        return unnamed(value, field, "the order of the columns")
 
     @property
     def is_word(self) -> bool:

@@ -84,7 +84,7 @@ class TestStart:
 
     def test_as_a_process(self):
         done = subprocess.run(
-            [sys.executable, "-m", "zoo.cli", "describe", "Nothing"],
+            [sys.executable, "-m", "zoo", "describe", "Nothing"],
             capture_output=True,
             text=True,
             check=False,

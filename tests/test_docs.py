@@ -269,19 +269,7 @@ def test_architecture_names_every_dependency():
 _ROOMS = (
     *("_version", "support", "data", "kernels", "inference", "ops", "distributions", "likelihoods", "latent"),
     *("datasets", "core", "models", "registry", "testing", "diagnostics", "plots", "selection_arguments"),
-    *(
-        "selection",
-        "steps",
-        "sklearn",
-        "report",
-        "demo",
-        "experiments",
-        "cli_tables",
-        "cli_parts",
-        "cli_text",
-        "cli",
-        "__main__",
-    ),
+    *("selection", "steps", "sklearn", "report", "demo", "experiments", "cli", "__main__"),
 )
 _AT = {room: i for i, room in enumerate(_ROOMS)}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo.cli_parts import PAPERS
+from zoo.cli.parts import PAPERS
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from zoo.cli_tables import INTERCEPT
+from zoo.cli.tables import INTERCEPT
 
 if TYPE_CHECKING:
     from rich.console import Console

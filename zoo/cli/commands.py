@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo._version import __version__
-from zoo.cli_parts import (
+from zoo.cli.parts import (
     Interrupted,
     check_data,
     console_of,
@@ -24,7 +24,7 @@ from zoo.cli_parts import (
     split_names,
     with_constant,
 )
-from zoo.cli_tables import (
+from zoo.cli.tables import (
     predictions,
     read_csv,
     read_rows_of,
@@ -98,7 +98,7 @@ def demo(
 @app.command("list")
 def list_models() -> None:
     """List the models with every method."""
-    from zoo.cli_text import model_list
+    from zoo.cli.text import model_list
     from zoo.registry import list_models
 
     typer.echo(model_list(list_models()))
@@ -109,7 +109,7 @@ def describe(model: Model) -> None:
     """Describe a model: what it is, its fields with defaults, its methods, its paper."""
     from dataclasses import MISSING, fields
 
-    from zoo.cli_text import plain_text, wrapped
+    from zoo.cli.text import plain_text, wrapped
     from zoo.registry import get_factory
 
     factory = get_factory(model)
@@ -393,7 +393,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str, code: int) -> int:
     typer.echo(f"Error: {' '.join(message.split())}", err=True)
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

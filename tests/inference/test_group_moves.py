@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import zoo
+from zoo.inference.gibbs import normal_inverse_wishart
 from zoo.inference.gibbs.group_moves import _solve_positive, feature_moves
 from zoo.inference.gibbs.normal_inverse_wishart import from_lanes, population_group_moves
 
@@ -53,3 +54,24 @@ def test_moves_of_a_population_see_each_task_with_its_own_noise():
     np.testing.assert_allclose(from_lanes(state["W"])[:T], H[:T], rtol=1e-9)
     np.testing.assert_allclose(state["mu"], H[T], rtol=1e-9)
     np.testing.assert_allclose(state["P"], P, rtol=1e-9)
+
+
+def test_step_0_reads_the_covariance_that_group_moves_leave(monkeypatch):
+    """Group moves change the precision, and the moves of the same sweep after them read its inverse."""
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(
+        rng.standard_normal((40, 3)), rng.standard_normal(40), np.arange(40) % 10
+    )
+    kernel = zoo.NIWLinear().gibbs_kernel(data, data.y, loose=1, sweep_shares=(1.0, 1.0))
+    seen = []
+
+    def moves(rng, tasks, space, W, mu, P, C, *rest):
+        seen.append(P @ C)
+
+    monkeypatch.setattr(normal_inverse_wishart, "collapsed_moves", moves)
+    state = kernel.initialise(rng)
+    for _ in range(3):
+        before = state["P"].copy()
+        kernel.sweep(rng, state)
+        assert not np.allclose(state["P"], before)
+    np.testing.assert_allclose(seen, np.broadcast_to(np.eye(3), (3, 3, 3)), atol=1e-9)

@@ -671,6 +671,14 @@ MUTANTS: tuple[Mutant, ...] = (
         _LOOSE,
     ),
     Mutant(
+        "loose_moves_see_the_old_covariance",
+        "collapsed moves read a covariance that group moves of the same sweep have left behind",
+        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        's["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it',
+        "pass",
+        ("tests/inference/test_group_moves.py::test_step_0_reads_the_covariance_that_group_moves_leave",),
+    ),
+    Mutant(
         "loose_coefficients_stay_stale",
         "a sweep that takes the collapsed moves ends with them, and the loose coefficients stay the old ones",
         "zoo/inference/gibbs/normal_inverse_wishart.py",

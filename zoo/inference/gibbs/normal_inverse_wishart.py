@@ -337,6 +337,7 @@ class NormalInverseWishartKernel:
             population_group_moves(
                 rng, s["whole"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
             )
+            s["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it
         if s["loose"] is not None and _takes(rng, loose):
             collapsed_moves(
                 rng, s["tasks"], s["loose"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),

@@ -59,6 +59,13 @@ def _population(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said
     return _fitted(factory, train, test, labels)
 
 
+def _narrow_population(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
+    """The same, with features that share the prior variance that each of them has by default."""
+    scale = 1.0 / train.n_features
+    factory = NIWLinear(likelihood="logistic", scale=scale) if labels else NIWLinear(scale=scale)
+    return _fitted(factory, train, test, labels)
+
+
 def _max_margin(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
     factory = MaxMargin(likelihood="logistic") if labels else MaxMargin(likelihood="epsilon_insensitive")
     return _fitted(factory, train, test, labels)
@@ -138,6 +145,7 @@ def _boosting(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
 
 METHODS: dict[str, Callable[[MultiTaskData, MultiTaskData, bool], Said]] = {
     "NIWLinear": _population,
+    "NIWLinear, scale 1/D": _narrow_population,
     "MaxMargin": _max_margin,
     "NIWLinear on a boosted mean": _on_a_mean,
     "ridge or logistic, tasks alone": _alone,

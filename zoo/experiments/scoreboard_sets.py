@@ -75,7 +75,7 @@ def _county(fold: int) -> Pair:
     logs = MultiTaskData.from_arrays(
         data.X, np.log(data.y), data.task, task_names=data.task_names, feature_names=data.feature_names
     )
-    return logs.split(0.2, random_seed=fold)
+    return logs.add_intercept().split(0.2, random_seed=fold)
 
 
 def _groups(fold: int) -> Pair:

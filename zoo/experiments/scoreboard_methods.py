@@ -54,16 +54,15 @@ def _fitted(factory: ModelFactory, train: MultiTaskData, test: MultiTaskData, la
     return Said(mean, lower, upper, r_hat)
 
 
-def _population(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
-    factory = NIWLinear(likelihood="logistic") if labels else NIWLinear()
-    return _fitted(factory, train, test, labels)
+def _population(train: MultiTaskData, test: MultiTaskData, labels: bool, **fields: Any) -> Said:
+    if labels:
+        fields["likelihood"] = "logistic"
+    return _fitted(NIWLinear(**fields), train, test, labels)
 
 
 def _narrow_population(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
     """The same, with features that share the prior variance that each of them has by default."""
-    scale = 1.0 / train.n_features
-    factory = NIWLinear(likelihood="logistic", scale=scale) if labels else NIWLinear(scale=scale)
-    return _fitted(factory, train, test, labels)
+    return _population(train, test, labels, scale=1.0 / train.n_features)
 
 
 def _max_margin(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:

@@ -333,12 +333,14 @@ class NormalInverseWishartKernel:
         if self.shared is not None:
             sums = s["shared_sums"]
             self._draw_shared(rng, s, sums.linear, sums.active)
-        if _takes(rng, group):
+        moved = _takes(rng, group)
+        if moved:
             population_group_moves(
                 rng, s["whole"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
             )
-            s["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it
         if s["loose"] is not None and _takes(rng, loose):
+            if moved:
+                s["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it
             collapsed_moves(
                 rng, s["tasks"], s["loose"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
                 float(self.pi), self.n_tasks, s["reflections"], _REFLECTIONS,

@@ -607,6 +607,7 @@ def test_numbers_that_are_written_otherwise_are_other_tasks(of_tasks, tmp_path, 
     )
 
 
+@pytest.mark.filterwarnings("ignore:no feature is constant")
 @pytest.mark.parametrize("given", ["integers", "positions"])
 def test_fits_of_integer_tasks_know_them_in_any_writing(of_tasks, tmp_path, given):
     """Saved from Python, or by a `zoo fit` that guessed the kind of the column."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 
 import h5py
 import numpy as np
@@ -275,6 +276,7 @@ def test_data_of_another_type_is_refused():
         zoo.PooledTasks().fit(pd.DataFrame({"a": [1.0]}))
 
 
+@pytest.mark.filterwarnings("ignore:no feature is constant")
 def test_unscaled_responses_are_pointed_out(fit, caplog):
     rng = np.random.default_rng(0)
     data = zoo.MultiTaskData.from_arrays(
@@ -342,3 +344,86 @@ def test_fits_say_which_models_can_do_what_they_cannot(fit):
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = fit.nonsense
     assert pickle.loads(pickle.dumps(fit)).method == fit.method
+
+
+# ---------------------------------------------------------------- a missing intercept
+
+_SHORT = {"draws": 2, "tune": 2, "chains": 1, "random_seed": 1, "progress": False}
+
+
+def _with_levels(spread, kind="real"):
+    rng, T, n = np.random.default_rng(0), 8, 60
+    task, X = np.repeat(np.arange(T), n), rng.standard_normal((T * n, 2))
+    f = spread * rng.standard_normal(T)[task] + X[:, 0]
+    y = f + 0.3 * rng.standard_normal(T * n)
+    if kind == "labels":
+        y = np.where(f - 1.5 + rng.logistic(size=T * n) > 0.0, 1.0, -1.0)
+    if kind == "counts":
+        y = rng.poisson(np.exp(2.0 + 0.3 * f)).astype(float)
+    return zoo.MultiTaskData.from_arrays(X, y, task)
+
+
+@pytest.mark.parametrize(
+    ("factory", "kind"),
+    [
+        (zoo.NIWLinear(), "real"),
+        (zoo.MaxMargin(likelihood="epsilon_insensitive"), "real"),
+        (zoo.IndependentTasks(likelihood="logistic"), "labels"),
+        (zoo.NIWLinear(likelihood="negative_binomial"), "counts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_missing_intercept_is_pointed_out(factory, kind):
+    data = _with_levels(1.0, kind)
+    with pytest.warns(UserWarning, match=r"constant in each task explains \d+%.*add_intercept\(\)"):
+        factory.fit(data, **_SHORT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        factory.fit(data.add_intercept(), **_SHORT)
+
+
+@pytest.mark.parametrize(
+    ("factory", "spread"),
+    [(zoo.NIWLinear(), 0.0), (zoo.PooledTasks(), 1.0)],
+    ids=["none", "none in the model"],
+)
+def test_no_intercept_is_asked_for_where_there_are_no_levels(factory, spread):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        factory.fit(_with_levels(spread), **_SHORT)
+
+
+@pytest.mark.parametrize(
+    "kind", ["slopes that differ", "features that sum to one", "a feature that is nearly constant"]
+)
+def test_no_intercept_is_asked_for_where_features_do_without(kind):
+    rng, T, n = np.random.default_rng(0), 8, 60
+    task = np.repeat(np.arange(T), n)
+    if kind == "slopes that differ":
+        X = np.abs(rng.normal(size=(T * n, 1)))
+        y = (2.0 * rng.normal(size=T))[task] * X[:, 0]
+    else:
+        y = 2.0 * rng.normal(size=T)[task]
+        X = (
+            np.eye(3)[rng.integers(0, 3, T * n)]
+            if "sum" in kind
+            else 1.0 + 1e-9 * rng.normal(size=(T * n, 1))
+        )
+    data = zoo.MultiTaskData.from_arrays(X, y + 0.3 * rng.normal(size=T * n), task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        zoo.NIWLinear().fit(data, **_SHORT)
+
+
+def test_a_model_with_a_field_for_it_is_asked_for_no_intercept():
+    data = _with_levels(1.0)
+    rows = zoo.MultiTaskData.from_arrays(
+        data.X, data.y, data.task, t=np.arange(data.n_rows, dtype=float)[:, None]
+    )
+    model = zoo.KernelLocalSmoothing(bandwidth=100.0, lam=1.0, intercept=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model.fit(rows, "map", progress=False)

@@ -91,7 +91,9 @@ def test_predictions_take_the_table_as_it_was(fit, tmp_path):
     )
     error = np.sqrt(np.mean((found - test["y"]) ** 2))
     assert error < 0.75 * np.sqrt(
-        np.mean((fitted(make(FRAME[::2]).standardize()).predict(test)["mean"] - test["y"]) ** 2)
+        np.mean(
+            (fitted(make(FRAME[::2]).standardize().add_intercept()).predict(test)["mean"] - test["y"]) ** 2
+        )
     )
     fit.save(tmp_path / "fit.nc")
     loaded = zoo.load(tmp_path / "fit.nc")
@@ -179,7 +181,7 @@ def _saved_without(fit):
     from pathlib import Path
 
     path = Path(tempfile.mkdtemp()) / "plain.nc"
-    fitted(make(FRAME[::2]).standardize()).save(path)
+    fitted(make(FRAME[::2]).standardize().add_intercept()).save(path)
     return path
 
 

@@ -375,6 +375,7 @@ def test_shared_mean_is_at_its_minimum(mean, ratings):
 # -------------------------------------------------------------------- the answer
 
 
+@pytest.mark.filterwarnings("ignore:no feature is constant")  # of the model of each task alone
 def test_relevance_is_told_on_both_scales(ratings):
     """A feature in other units: its kappa on the user's scale follows, nothing else changes."""
     factory = zoo.MultiLaplaceGP(penalty=3.0)

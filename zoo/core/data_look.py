@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import f as f_law
 
 from zoo.data.multitask import MultiTaskData
 from zoo.data.within_tasks import by_group, variance_within_tasks
 
-__all__ = ["look_at_data"]
+__all__ = ["level_without_constant", "look_at_data"]
 
 _MOST_FEATURES = 2_000
 # Of the variance of a feature, what it varies by within a task.
@@ -22,6 +23,9 @@ _LEAST_ROWS_TO_CORRELATE = 1_000
 # Fewer rows than that are often separated by chance.
 _LEAST_ROWS, _LEAST_OF_A_CLASS = 10, 3
 _SHOWN = 4
+# Rows that say whether a constant is missing, the probability of what is no chance, and the part of a constant outside
+# the span of features below which they hold it.
+_MOST_ROWS, _BY_CHANCE, _IN_SPAN = 20_000, 1e-6, 1e-6
 
 
 def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
@@ -76,6 +80,45 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
                 "bounds its coefficient: standardize the features, and choose the prior with care."
             )
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
+
+
+def level_without_constant(X: np.ndarray, y: np.ndarray, task: np.ndarray, n_tasks: int) -> float:
+    """How much a constant in each task explains of what the tasks' regressions without one leave of y, from 0 to 1.
+
+    It is the share of the sum of squares, corrected for chance, and 0 where chance explains it: the F statistic of the
+    constants is asked for a probability below one in a million. Tasks with too few rows for a regression are left out;
+    where all are, it is 0.
+
+    Parameters
+    ----------
+    X, y, task : (N, D), (N,), (N,)
+    n_tasks : int
+    """
+    order, sizes = np.argsort(task, kind="stable"), np.bincount(task, minlength=n_tasks)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    enough = np.flatnonzero(sizes >= X.shape[1] + 2)
+    most = max(1, int(_MOST_ROWS / max(sizes[enough].mean(), 1.0))) if len(enough) else 0
+    some = (
+        enough[np.unique(np.linspace(0, len(enough) - 1, min(len(enough), most)).astype(np.int64))]
+        if most
+        else enough
+    )
+    before, gained, constants, free = 0.0, 0.0, 0, 0
+    for t in some:
+        at = order[starts[t] : starts[t + 1]]
+        beside = np.column_stack([y[at], np.ones(len(at))])
+        rest, one = (beside - X[at] @ np.linalg.lstsq(X[at], beside)[0]).T
+        before += float(rest @ rest)
+        free += len(at) - X.shape[1] - 1
+        if one @ one > _IN_SPAN * len(at):  # else the features of the task hold a constant
+            gained += float(one @ rest) ** 2 / float(one @ one)
+            constants += 1
+    after = before - gained
+    if not constants or free < 1 or before <= 1e-20 * float(y @ y):
+        return 0.0
+    if f_law.sf((gained / constants) / (max(after, 1e-300) / free), constants, free) > _BY_CHANCE:
+        return 0.0
+    return float(max(0.0, 1.0 - after / before * (free + constants) / free))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from zoo.core.auto_draws import AutoDraws
 from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import mark_if_interrupted
-from zoo.core.data_look import look_at_data
+from zoo.core.data_look import level_without_constant, look_at_data
 from zoo.core.fit import Fit
 from zoo.core.keep import choose_keep
 from zoo.core.manifest import describe_run
@@ -29,6 +29,9 @@ from zoo.support.seeds import random_number_source
 from zoo.support.warning_types import warn_user
 
 __all__ = ["Asked", "run_fit"]
+
+# What constants may explain of y where no feature is constant, before a fit warns.
+_LEVELS = 0.1
 
 
 class Asked(NamedTuple):
@@ -128,20 +131,38 @@ def _say_what_data_are(model: Model, data: MultiTaskData, progress: bool) -> Non
 def _warn_of_a_missing_constant(
     model: Model, data: MultiTaskData, prepared: MultiTaskData, y: np.ndarray
 ) -> None:
-    """Warn where grades, whose first cut point is 0, meet functions that are 0 where all features are."""
-    if model.likelihood.responses != "grades" or data.is_sparse or not data.n_features:
+    """Warn where functions are 0 if all features are, and the levels of tasks show that they must not be."""
+    responses = model.likelihood.responses
+    # A model with a field for an intercept or a mean was asked already.
+    if data.is_sparse or not data.n_features or hasattr(model, "intercept") or hasattr(model, "mean"):
         return
-    if "feature" not in model.variable_dims(prepared, y).get("coefficients", ()):
-        return  # functions need no constant
-    # A model with shared coefficients has them apart, and one that adds a constant has a feature more.
-    own = len(model.coords(prepared)["feature"]) + len(prepared.shared_names) > data.n_features
     features = [part for part in (prepared.inputs, prepared.shared) if part is not None]
-    if own or any(np.any((np.ptp(part, axis=0) == 0.0) & (part[0] != 0.0)) for part in features):
+    if any(np.any((np.ptp(part, axis=0) == 0.0) & (part[0] != 0.0)) for part in features):
         return
-    warn_user(
-        "no feature is constant, and the first cut point of the grades is 0, so that the lowest grade has probability "
-        "1/2 where all features are 0. Add a feature of ones: data.add_intercept()."
-    )
+    share, wanted = 0.0, {"feature"}
+    if responses != "grades":
+        rows = np.hstack([part for part in (prepared.X, prepared.shared) if part is not None])
+        seen = np.log(y + 0.5) if responses == "counts" else y
+        share, wanted = (
+            level_without_constant(rows, seen, prepared.task, prepared.n_tasks),
+            {"feature", "task"},
+        )
+        if share <= _LEVELS:
+            return
+    if not wanted <= set(model.variable_dims(prepared, y).get("coefficients", ())):
+        return  # functions need no constant, or levels of tasks are none of the model's business
+    # A model with shared coefficients has them apart, and one that adds a constant has a feature more.
+    if len(model.coords(prepared)["feature"]) + len(prepared.shared_names) > data.n_features:
+        return
+    if responses == "grades":
+        why = "the first cut point of the grades is 0, so that the lowest grade has probability 1/2 where all"
+        said = f"no feature is constant, and {why} features are 0."
+    else:
+        said = (
+            "no feature is constant, so that every function is 0 where all features are 0, and a constant in each task "
+            f"explains {share:.0%} of what regressions without one leave of y."
+        )
+    warn_user(f"{said} Add a feature of ones: data.add_intercept().")
 
 
 def data_look(model: Model, data: MultiTaskData, y: np.ndarray) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -37,13 +38,17 @@ def yardsticks_of(fit: Fit, random_seed: Any) -> dict[str, Fit]:
         return {}
     word = "logistic" if fit.factory.likelihood.labels else "gaussian"
     models = (IndependentTasks(likelihood=word), PooledTasks(likelihood=word))
-    return {
-        type(model).__name__: model.fit(
-            data_for(model, fit.data), next(iter(model.methods)), random_seed=random_seed, progress=False
-        )
-        for model in models
-        if not isinstance(fit.factory, type(model))
-    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "no feature is constant"
+        )  # said of the user's own model, where it has none
+        return {
+            type(model).__name__: model.fit(
+                data_for(model, fit.data), next(iter(model.methods)), random_seed=random_seed, progress=False
+            )
+            for model in models
+            if not isinstance(fit.factory, type(model))
+        }
 
 
 def accuracy_of(fit: Fit, yardsticks: dict[str, Fit], test: MultiTaskData, random_seed: Any) -> Accuracy:

@@ -62,6 +62,13 @@ def _rcv1(subset: int, sha256: str) -> RemoteFile:
     )
 
 
+def _rdatasets(name: str, sha256: str) -> RemoteFile:
+    commit = "1dcc2bf5f955cc1224a3e1307256e1fe86b68dae"
+    return RemoteFile(
+        f"rdatasets/{name}.csv", sha256, _at_commit("vincentarelbundock/Rdatasets", commit, f"csv/{name}.csv")
+    )
+
+
 _FILES = [
     _school("school_b.mat", "973f1ca99d0d41a838ec6ae86001a48e7b69391eb74646b9e4fc54f62866a146"),
     _school("school_1_indexes.mat", "030c9ca0a73d6264aa1eeac49aba1d760a1b5692cd3124667e74a7a2b7751bc5"),
@@ -114,6 +121,16 @@ _FILES = [
             "notebooks/data/rent.csv",
         ),
     ),
+    _rdatasets("plm/Produc", "c32f302e697f36e9c2c750a6e210366396ba60f24301448d11ade569a3ec483c"),
+    _rdatasets("plm/Cigar", "ca583b833774d70c7d14c42bfe23c43fcfb74c77bda326bf54509fc57002241b"),
+    _rdatasets("plm/Gasoline", "0e3282c26c12dd9fb814c8735857785df83cf5389871b0faa998dc1815c2ba3a"),
+    _rdatasets("plm/EmplUK", "4c5b5c875cb58d50b81387ffdbfc367b678a4c2d6572c8e92a8f1fa2f2fe04a4"),
+    _rdatasets("plm/RiceFarms", "c5b33303b1214ac3e42094c6d0266d44f0761be5627366252b64ee32876be829"),
+    _rdatasets("mlmRev/Exam", "9c87dc2a85401f0589bdb1c1e95049bd86648f80ab00c73b388f6b7079e711ac"),
+    _rdatasets("mlmRev/Hsb82", "d820cf853af77e3163ffb828361defb25ac005f0074703c61fd35cad5cbd6b37"),
+    _rdatasets("lme4/sleepstudy", "20922ddc87d538bf2344f73d49000eeb2d7e14934b6191a3e071fefc329942c4"),
+    _rdatasets("geepack/dietox", "4d32f92a38aa031b20319dfd959f2503ca261ad6938060cdb809e7a679b2ba88"),
+    _rdatasets("AER/Guns", "177921ab3faa86cab3588e6c996ef10c39d6b4497555cc26c5a6ba223ba66cf4"),
 ]
 FILES: dict[str, RemoteFile] = {file.name: file for file in _FILES}
 

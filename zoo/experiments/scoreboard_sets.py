@@ -23,6 +23,7 @@ from zoo.datasets import (
     load_yeast,
     simulate_groups,
 )
+from zoo.experiments.scoreboard_panels import PANELS, load_panel
 
 __all__ = ["SETS", "BenchmarkSet"]
 
@@ -135,6 +136,11 @@ def _rare(fold: int) -> Pair:
     return MultiTaskData.from_arrays(X, y, task).add_intercept().split(0.5, random_seed=fold)
 
 
+def _panel(name: str) -> Callable[[int], Pair]:
+    """Half of the rows of each task are held out."""
+    return lambda fold: load_panel(name).split(0.5, random_seed=fold)
+
+
 def _with_intercept(load: Callable[..., Pair]) -> Callable[[int], Pair]:
     def official(fold: int) -> Pair:
         train, test = load(split="official")
@@ -160,4 +166,5 @@ SETS: dict[str, BenchmarkSet] = {
     "scene": BenchmarkSet(_with_intercept(load_scene), 1, True, "6 kinds of scenes; official split"),
     "yeast": BenchmarkSet(_with_intercept(load_yeast), 1, True, "14 functions of genes; official split"),
     "rare": BenchmarkSet(_rare, 3, True, "simulated: 29 tasks, 6 % positive"),
+    **{name: BenchmarkSet(_panel(name), 3, False, f"{panel.about}; drawn") for name, panel in PANELS.items()},
 }

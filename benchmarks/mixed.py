@@ -108,8 +108,8 @@ def main() -> None:
     seeds = parser.parse_args().seeds
     tube = zoo.EpsilonInsensitive(C=3.0)
     contenders = {
-        "`NIWLinear(scale=1/10)`": (zoo.NIWLinear(scale=0.1), False),
-        "`NIWLinear(scale=1/10)`, `shared=`": (zoo.NIWLinear(scale=0.1, shared=["age", "sex"]), False),
+        "`NIWLinear()`": (zoo.NIWLinear(), False),
+        "`NIWLinear()`, `shared=`": (zoo.NIWLinear(shared=["age", "sex"]), False),
         "`NIWLinear()`, by the formula": (zoo.NIWLinear(), True),
         '`MaxMargin("epsilon_insensitive", C=3)`': (zoo.MaxMargin(likelihood=tube), False),
         "`MaxMargin`, `shared=`": (zoo.MaxMargin(likelihood=tube, shared=["age", "sex"]), False),

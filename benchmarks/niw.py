@@ -77,6 +77,7 @@ def run_zoo(
     model = zoo.NIWLinear(
         pi=PI,
         delta=DELTA,
+        scale=1.0,
         likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(*NOISE), per_task=("noise",)),
     )
     kernel = model.gibbs_kernel(model.prepare(data), model.validate(data), group_moves=moves)
@@ -237,15 +238,15 @@ def main() -> None:
         if arguments.constant:
             for seed in range(3):
                 name = f"features constant within tasks, seed {seed}"
-                compare_moves(name, simulate_constant(seed), zoo.NIWLinear(scale=0.1), arguments.draws, 10)
+                compare_moves(name, simulate_constant(seed), zoo.NIWLinear(), arguments.draws, 10)
             return
         if arguments.little:
             for split in (1, 2, 3):
                 data = zoo.datasets.load_school(split=split)[0].standardize()
-                compare_moves(f"School, split {split}", data, zoo.NIWLinear(scale=1 / 28), 1000, 1)
+                compare_moves(f"School, split {split}", data, zoo.NIWLinear(), 1000, 1)
             for seed in (11, 12, 13):
                 name = f"patients with much noise, seed {seed}"
-                compare_moves(name, simulate_noisy(seed), zoo.NIWLinear(scale=1 / 11), arguments.draws, 1)
+                compare_moves(name, simulate_noisy(seed), zoo.NIWLinear(), arguments.draws, 1)
             return
         for shape in FEW_ROWS if arguments.few else SHAPES:
             compare(*shape, arguments.draws)

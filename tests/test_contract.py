@@ -21,6 +21,7 @@ _CASES = {
     ),
     "NIWLinearOrdinal": zoo.NIWLinear(likelihood=zoo.Ordinal(grades=3)),
     "NIWLinearStudentT": zoo.NIWLinear(likelihood=zoo.StudentT(per_task=("noise",)), covariance_prior="lkj"),
+    "NIWLinearHalfT": zoo.NIWLinear(covariance_prior="half_t", likelihood="logistic"),
     "NIWLinearShared": zoo.NIWLinear(shared=("x1",)),
     "MaxMarginShared": zoo.MaxMargin(shared=("x1",), shared_scale="learned"),
     "NIWGaussianProcessShared": zoo.NIWGaussianProcess(shared=("x1",)),

@@ -9,14 +9,16 @@ from typing import Any
 import arviz as az
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.stats import compute_log_likelihood, compute_log_prior
-from scipy.stats import multivariate_normal
+from scipy.stats import invwishart, multivariate_normal
 
 import zoo
 from zoo.core.fit import Fit
+from zoo.core.prior_density import half_t_density
 from zoo.core.storage import to_datatree
 
 N, T = 48, 3
@@ -413,3 +415,25 @@ def test_functions_in_other_variables_than_the_models_are_refused(method):
             agrees(
                 fit, pm.sample_posterior_predictive(fit.idata, model=model, random_seed=1, progressbar=False)
             )
+
+
+def test_prior_density_of_learned_scales_by_quadrature():
+    """The inverse-Wishart density averaged over the scales, on a grid of Gauss and Legendre."""
+    nu, sd, size = 4.5, 1.3, 60
+    covariances = [
+        np.array(C) for C in ([[1.0, 0.3], [0.3, 0.5]], [[0.02, 0.1], [0.1, 3.0]], [[0.4, 0.0], [0.0, 9.0]])
+    ]
+    nodes, weights = np.polynomial.legendre.leggauss(size)
+    g, weight = 5.0 * sd * (nodes + 1.0), weights * np.exp(-0.5 * (5.0 * (nodes + 1.0)) ** 2)
+    expected = [
+        np.log(
+            sum(
+                weight[i] * weight[j] * invwishart.pdf(C, nu, np.diag([g[i] ** 2, g[j] ** 2]))
+                for i in range(size)
+                for j in range(size)
+            )
+        )
+        for C in covariances
+    ]
+    found = np.array([half_t_density(pt.as_tensor(C), nu, sd).eval() for C in covariances])
+    np.testing.assert_allclose(found - found[0], np.array(expected) - expected[0], atol=1e-6)

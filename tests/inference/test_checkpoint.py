@@ -47,7 +47,8 @@ class OwnMaxMargin(zoo.MaxMargin):
         return {**super().coords(data), "extra": [0]}
 
 
-# Every Gibbs kernel, with what it keeps from sweep to sweep: a learned C, binary matrices, noise by task, amplitudes.
+# Every Gibbs kernel, with what it keeps from sweep to sweep: a learned C, binary matrices, noise by task, amplitudes,
+# scales.
 ENGINES: dict[str, Any] = {
     "MaxMargin, hinge": lambda: zoo.MaxMargin(),
     "MaxMargin, learned C": lambda: zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C="learned")),
@@ -56,6 +57,11 @@ ENGINES: dict[str, Any] = {
         likelihood="epsilon_insensitive", alpha=2.0
     ),
     "NIWLinear": lambda: zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))),
+    "NIWLinear, learned scales": lambda: zoo.NIWLinear(covariance_prior="half_t"),
+    "NIWLinear, learned scales, shared": lambda: zoo.NIWLinear(covariance_prior="half_t", shared=("x0",)),
+    "NIWLinear, learned scales, student t": lambda: zoo.NIWLinear(
+        covariance_prior="half_t", likelihood="student_t"
+    ),
     "NIWGaussianProcess": lambda: zoo.NIWGaussianProcess(),
     "MultiTaskKernelMachine, square": lambda: zoo.MultiTaskKernelMachine(lam="learned"),
     "MultiTaskKernelMachine, hinge": lambda: zoo.MultiTaskKernelMachine(

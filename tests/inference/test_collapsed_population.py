@@ -29,7 +29,7 @@ class _Small:
         X, y = rng.standard_normal((12, D)), rng.standard_normal(12)
         data = zoo.MultiTaskData.from_arrays(X, y, [f"t{t}" for t in self.task], weight=self.weight)
         data = replace(data, task_names=(*data.task_names, "empty"))
-        model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), pi=pi, delta=2.5)
+        model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), pi=pi, delta=2.5, scale=1.0)
         self.kernel = model.gibbs_kernel(data, y, loose=m)
         self.state = self.kernel.initialise(rng)
         self.X, self.y = X @ self.kernel._basis[0], y
@@ -55,8 +55,11 @@ class _Small:
     def noise(self) -> np.ndarray:
         return 1.0 / (self.state["inverse_noise"].ravel()[self.task] * self.weight)
 
-    def joint(self, R: np.ndarray) -> float:
-        """Log density of (C, mu) at another R, and of y with the loose coefficients integrated out, all dense."""
+    def joint(self, R: np.ndarray, ridge: np.ndarray) -> float:
+        """Log density of (C, mu) at another R, and of y with the loose coefficients integrated out, all dense.
+
+        ``ridge`` (D,) is h of learned scales; an empty one stands for scales of 1.
+        """
         B, c = self.theta[:, 1:], self.theta[:, 0]
         known, mu_u = self.known, self.state["mu"][: self.known]
         C = np.empty((self.D, self.D))
@@ -66,6 +69,9 @@ class _Small:
         C[known:, known:] = R + B @ self.Cuu @ B.T
         mu = np.concatenate([mu_u, c + B @ mu_u])
         total = stats.invwishart(self.nu, np.eye(self.D)).logpdf(C)
+        if len(ridge):  # the trace in it makes way for the integral over the scales
+            diagonal = np.diag(np.linalg.inv(C))
+            total += 0.5 * diagonal.sum() - 0.5 * (self.nu + 1.0) * np.log(diagonal + ridge).sum()
         total += stats.multivariate_normal(np.zeros(self.D), C / self.pi).logpdf(mu)
         for t in range(3):
             at = self.task == t
@@ -105,26 +111,31 @@ def _log_jacobian(R, p, q, s):
     return np.linalg.slogdet(J)[1]
 
 
+@pytest.mark.parametrize("learned", [False, True], ids=["scales given", "scales learned"])
 @pytest.mark.parametrize(("D", "m"), [(4, 2), (3, 3), (3, 1), (1, 1)])
-def test_the_density_of_scales_and_shears_is_the_dense_one(D, m):
+def test_the_density_of_scales_and_shears_is_the_dense_one(D, m, learned):
     """Equation (6) is the log density of (C, mu, y) at the moved point with the Jacobian, up to a constant."""
     small = _Small(D, m)
     s, R = small.state, np.linalg.inv(small.precision)
     space = s["loose"]
     invert(s["tasks"], s["inverse_noise"], small.precision, space.inverse)
     residuals(s["tasks"], s["inverse_noise"], s["W"], small.theta, space.residual)
-    linear, psi = moves._law_of_scales(small.theta, small.nu, small.pi, space.residual.shape[0] * LANES)
-    start = small.joint(R)
+    ridge = np.linspace(0.3, 1.5, D) if learned else np.empty(0)
+    values = np.diag(s["P"]) + ridge if learned else ridge
+    lanes = space.residual.shape[0] * LANES
+    linear, psi, power = moves._law_of_scales(small.theta, small.nu, small.pi, lanes, learned)
+    start = small.joint(R, ridge)
     for p in range(m):
         for q in range(m):
             v = small.precision[p].copy()
             moves._shrink(space, q, v)
             kind = moves._SCALE if p == q else moves._SHEAR
             law = (linear, psi[q] @ v, psi[q, q], v[p])
-            zero = moves._log_density(0.0, kind, law, space.small)
+            beside = (space.small, power, moves._diagonal(small.theta, v, q, values))
+            zero = moves._log_density(0.0, kind, law, *beside)
             for step in (-1.3, 0.4, 2.1):
-                dense = small.joint(_moved(R, p, q, step)) - start + _log_jacobian(R, p, q, step)
-                found = moves._log_density(step, kind, law, space.small) - zero
+                dense = small.joint(_moved(R, p, q, step), ridge) - start + _log_jacobian(R, p, q, step)
+                found = moves._log_density(step, kind, law, *beside) - zero
                 np.testing.assert_allclose(found, dense, rtol=1e-8, atol=1e-8)
 
 
@@ -132,13 +143,18 @@ def test_the_density_of_scales_and_shears_is_the_dense_one(D, m):
 def test_a_move_changes_the_inverses_with_the_precision(D, m):
     small = _Small(D, m)
     s, space = small.state, small.state["loose"]
-    precision = small.precision.copy()
+    precision, values = small.precision.copy(), np.diag(s["P"]) + 0.2
+    rest = values[D - m :] - np.diag(precision)
     invert(s["tasks"], s["inverse_noise"], precision, space.inverse)
     residuals(s["tasks"], s["inverse_noise"], s["W"], small.theta, space.residual)
     for p in range(m):
         for q in range(m):
-            moves._move(small.rng, space, precision, np.eye(m), p, q, -10.0)
+            moves._move(small.rng, space, precision, np.eye(m), p, q, -10.0, 1.5, small.theta, values)
     assert np.abs(precision - small.precision).max() > 1e-3
+    np.testing.assert_allclose(values[D - m :], np.diag(precision) + rest, rtol=1e-9)
+    B = small.theta[:, 1:]
+    change = np.sum(B * ((precision - small.precision) @ B), axis=0)
+    np.testing.assert_allclose(values[: D - m], np.diag(s["P"])[: D - m] + 0.2 + change, rtol=1e-9)
     found = np.tril(np.moveaxis(space.inverse, -1, 1).reshape(-1, m, m))
     invert(s["tasks"], s["inverse_noise"], precision, space.inverse)
     np.testing.assert_allclose(
@@ -199,20 +215,21 @@ def test_tasks_that_know_their_coefficients_have_none_loose():
 
 
 @pytest.mark.parametrize(
-    ("noise", "moves", "shares"),
+    ("noise", "D", "moves", "shares"),
     [
-        (0.2, None, (0.0, 1.0)),
-        (4.0, None, normal_inverse_wishart._SHARES),
-        (4.0, True, (1.0, 1.0)),
-        (4.0, False, (0.0, 1.0)),
+        (0.2, 4, None, (0.0, 1.0)),
+        (4.0, 4, None, (1.0, 1.0)),
+        (4.0, 20, None, normal_inverse_wishart._SHARES),
+        (4.0, 20, True, (1.0, 1.0)),
+        (4.0, 20, False, (0.0, 1.0)),
     ],
 )
-def test_how_many_sweeps_take_which_moves(noise, moves, shares):
+def test_how_many_sweeps_take_which_moves(noise, D, moves, shares):
     """Shears and scales of all coefficients come in where the data tell little of them, though rows are many."""
     rng = np.random.default_rng(0)
-    task = np.repeat(np.arange(20), 15)
-    X = rng.standard_normal((300, 4))
-    y = (X * 0.5 * rng.standard_normal((20, 4))[task]).sum(axis=1) + noise * rng.standard_normal(300)
+    task = np.repeat(np.arange(20), 45)
+    X = rng.standard_normal((900, D))
+    y = (X * 0.2 * rng.standard_normal((20, D))[task]).sum(axis=1) + noise * rng.standard_normal(900)
     data = zoo.MultiTaskData.from_arrays(X, y, task)
     kernel = zoo.NIWLinear().gibbs_kernel(data, y, group_moves=moves)
     assert kernel._shares == shares
@@ -225,7 +242,7 @@ def test_features_that_stand_still_are_moved_in_every_sweep():
     """They hide most of the information about C, but the data tell the other coefficients."""
     data = _twin()
     kernel = zoo.NIWLinear(scale=0.1).gibbs_kernel(data, data.y)
-    assert kernel._shares == (0.0, 1.0)
+    assert kernel._shares[1] == 1.0
 
 
 @pytest.mark.statistical

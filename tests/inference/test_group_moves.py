@@ -8,7 +8,7 @@ import pytest
 import zoo
 from zoo.inference.gibbs import normal_inverse_wishart
 from zoo.inference.gibbs.group_moves import _solve_positive, feature_moves
-from zoo.inference.gibbs.normal_inverse_wishart import from_lanes, population_group_moves
+from zoo.inference.gibbs.population_lanes import from_lanes, population_group_moves
 
 
 @pytest.mark.parametrize("n", [1, 5, 40])
@@ -75,3 +75,27 @@ def test_step_0_reads_the_covariance_that_group_moves_leave(monkeypatch):
         kernel.sweep(rng, state)
         assert not np.allclose(state["P"], before)
     np.testing.assert_allclose(seen, np.broadcast_to(np.eye(3), (3, 3, 3)), atol=1e-9)
+
+
+def test_moves_without_scales_see_none_of_them(monkeypatch):
+    """What integrates the scales out may not depend on them, in any width or choice: it sees scales of 1."""
+    rng = np.random.default_rng(0)
+    data = zoo.MultiTaskData.from_arrays(
+        rng.standard_normal((40, 3)), rng.standard_normal(40), np.arange(40) % 10
+    )
+    kernel = zoo.NIWLinear(covariance_prior="half_t", scale=1.0).gibbs_kernel(data, data.y, loose=2)
+    original, seen, known = normal_inverse_wishart.moves_without_scales, [], []
+
+    def moves(*arguments):
+        seen.append(arguments[-1] * kernel.scale_sd**2)
+        known.append(from_lanes(state["tasks"].S)[:10])
+        original(*arguments)
+
+    monkeypatch.setattr(normal_inverse_wishart, "moves_without_scales", moves)
+    state = kernel.initialise(rng)
+    first = from_lanes(state["tasks"].S)[:10]
+    for _ in range(3):
+        kernel.sweep(rng, state)
+        assert np.ptp(state["scales"]) > 0.1
+    np.testing.assert_allclose(seen, np.ones((3, 3)), rtol=1e-12)
+    np.testing.assert_allclose(known, np.broadcast_to(first, (3, *first.shape)), rtol=1e-12)

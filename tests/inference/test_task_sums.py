@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zoo.inference.gibbs.normal_inverse_wishart import from_lanes, to_lanes
+from zoo.inference.gibbs.population_lanes import from_lanes, to_lanes
 from zoo.inference.gibbs.population_steps import LANES, Tasks
 from zoo.inference.gibbs.shared_sums import SharedSums
 from zoo.inference.gibbs.task_sums import task_sums

@@ -191,7 +191,7 @@ def test_dawids_delta_holds_for_subsets_and_the_textbook_nu_does_not():
 def test_lkj_prior():
     """Unit rows, and each correlation of 4 x 4 has the LKJ's margin, beta(eta - 1 + 4/2) on (-1, 1)."""
     data = _tasks(D=4)
-    model = zoo.NIWLinear(covariance_prior="lkj").build(data)
+    model = zoo.NIWLinear(covariance_prior="lkj", scale=1.0).build(data)
     C = pm.draw(model["feature_cov"], draws=3000, random_seed=1)
     deviation = np.sqrt(np.diagonal(C, axis1=1, axis2=2))
     correlation = C / (deviation[:, :, None] * deviation[:, None, :])
@@ -265,7 +265,9 @@ def test_em_with_the_full_bayes_prior_is_its_mode():
     D = len(mean)
     upper = np.triu_indices(D)
     m, cov = pt.dvector(), pt.dmatrix()
-    prior = pytensor.function([m, cov], NormalInverseWishart.logp(m, cov, pi=0.7, delta=3.0, scale=np.eye(D)))
+    prior = pytensor.function(
+        [m, cov], NormalInverseWishart.logp(m, cov, pi=0.7, delta=3.0, scale=np.eye(D) / D)
+    )
     variance_law = stats.invgamma(1.0, scale=0.1)
 
     def log_posterior(theta):

@@ -62,7 +62,7 @@ def posterior_draws(
     ----------
     rows : X (N, p), y (N,), task (N,)
     scale : (p, p) array
-        Of the inverse-Wishart prior.
+        Of the inverse-Wishart prior; diagonal where scales are learned, which multiply it.
     """
     X, y, task = rows
     at, p, n_tasks = _Rows(X, y, task, factory.pi), len(scale), task.max() + 1
@@ -71,7 +71,11 @@ def posterior_draws(
 
     def prior(rng: np.random.Generator, size: int) -> Draws:
         variance = rate / rng.standard_gamma(shape, (size, n_noises))
-        return {"cov": inverse_wishart(rng, size, factory.delta + p - 1, scale), "variance": variance}
+        cov = inverse_wishart(rng, size, factory.delta + p - 1, scale)
+        if factory.scale_sd is not None:
+            g = factory.scale_sd * rng.standard_normal((size, p))
+            cov = cov * g[:, :, None] * g[:, None, :]
+        return {"cov": cov, "variance": variance}
 
     def everywhere(variance: np.ndarray) -> np.ndarray:
         return np.broadcast_to(variance, (len(variance), n_tasks))

@@ -74,6 +74,11 @@ def _cell(prior: str, likelihood: str) -> tuple[str, ...]:
     return (f"{_KERNELS}::test_against_joint_draws[{prior}, {likelihood}]",)
 
 
+_HALF_T = tuple(
+    f"{_KERNELS}::test_against_joint_draws[population, half-t{rest}]"
+    for rest in ("", ", noise by task, no group moves", ", all loose", ", groups")
+)
+_LEARNED_SCALES = ("tests/statistical/test_learned_scales.py",)
 _EM = ("tests/inference/test_em.py",)
 _BUFFET = ("tests/inference/test_buffet.py",)
 _TREES = (
@@ -650,8 +655,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "loose_degrees_off_by_one",
         "the law of the loose covariance forgets the mean given the covariance",
         "zoo/inference/gibbs/collapsed_population.py",
-        "return -(nu + known + 1.0 + ",
-        "return -(nu + known + ",
+        "return -(nu + known + 1.0 + lanes)",
+        "return -(nu + known + lanes)",
         _LOOSE_UNIT,
     ),
     Mutant(
@@ -682,14 +687,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "loose_coefficients_stay_stale",
         "a sweep that takes the collapsed moves ends with them, and the loose coefficients stay the old ones",
         "zoo/inference/gibbs/normal_inverse_wishart.py",
-        "            )  # fmt: skip\n        plain_sweep(\n",
-        "            )  # fmt: skip\n            return\n        plain_sweep(\n",
+        "            self._collapsed_moves(rng, s)\n",
+        "            self._collapsed_moves(rng, s)\n            return\n",
         (f"{_KERNELS}::test_against_joint_draws[population, loose, some sweeps]",),
     ),
     Mutant(
         "group_moves_without_noise",
         "the shears of a population see the rows of all tasks as if their noise were 1",
-        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        "zoo/inference/gibbs/population_lanes.py",
         "whole.weight[t] = inverse_noise[t // LANES, t % LANES]",
         "whole.weight[t] = 1.0",
         ("tests/inference/test_group_moves.py",),
@@ -706,16 +711,72 @@ MUTANTS: tuple[Mutant, ...] = (
         "loose_prior_without_regression",
         "the law of the loose covariance leaves out the prior of mean and regression",
         "zoo/inference/gibbs/collapsed_population.py",
-        "psi = theta @ theta.T + (pi - 1.0) * np.outer(theta[:, 0], theta[:, 0]) + np.eye(m)",
-        "psi = np.eye(m) + 0.0 * theta[:, :1] @ theta[:, :1].T",
+        "psi += np.eye(m) + B @ B.T",
+        "psi += np.eye(m)",
         _LOOSE_UNIT,
+    ),
+    Mutant(
+        "scales_degrees_off_by_one",
+        "scales given the covariance forget the degree of freedom of their own prior",
+        "zoo/inference/gibbs/feature_scales.py",
+        "rng.standard_gamma(0.5 * (nu + 1.0))",
+        "rng.standard_gamma(0.5 * nu)",
+        _HALF_T,
+    ),
+    Mutant(
+        "scales_prior_of_old_sums",
+        "scales given whitened coefficients have the prior of scales of 1",
+        "zoo/inference/gibbs/feature_scales.py",
+        "precision[i, i] += (scales[i] / sd) ** 2",
+        "precision[i, i] += (1.0 / sd) ** 2",
+        _HALF_T,
+    ),
+    Mutant(
+        "scales_leave_the_mean",
+        "coefficients follow the scales, and the population's mean does not",
+        "zoo/inference/gibbs/feature_scales.py",
+        "        mu[d] /= factor[d]\n",
+        "",
+        _HALF_T,
+    ),
+    Mutant(
+        "scales_stale_after_collapsed_moves",
+        "the regression is drawn given scales of before the moves that integrate them out",
+        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        "nu, pi, T, *tries, ridge)\n        self._draw_scales(rng, s)\n",
+        "nu, pi, T, *tries, ridge)\n",
+        _LEARNED_SCALES,
+    ),
+    Mutant(
+        "scales_diagonal_without_regression",
+        "with scales integrated out, the precision of known coefficients does not follow that of loose ones",
+        "zoo/inference/gibbs/collapsed_population.py",
+        "values[at] += 2.0 * b * diagonal[1, j] + square * diagonal[2, j]",
+        "values[at] += 0.0 * diagonal[1, j]",
+        _LOOSE_UNIT,
+    ),
+    Mutant(
+        "scales_seen_where_integrated_out",
+        "moves that integrate scales out are tuned in coordinates whitened by the old ones",
+        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        '        self._whiten_by(s, 1.0 / s["scales"])\n',
+        "",
+        ("tests/inference/test_group_moves.py",),
+    ),
+    Mutant(
+        "scales_without_their_prior",
+        "the law that integrates scales out has no prior of theirs",
+        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        'ridge, constant = (s["scales"] / self.scale_sd) ** 2, ',
+        'ridge, constant = 0.0 * s["scales"], ',
+        _LEARNED_SCALES,
     ),
     Mutant(
         "reflection_always_taken",
         "a reflection is taken whatever the densities",
         "zoo/inference/gibbs/collapsed_regression.py",
-        "if rng.standard_exponential() > -ratio:",
-        "if rng.standard_exponential() > -np.abs(ratio):",
+        "if rng.standard_exponential() > value + prior - moved - changed:",
+        "if rng.standard_exponential() > -np.abs(value + prior - moved - changed):",
         _LOOSE,
     ),
     Mutant(

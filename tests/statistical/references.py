@@ -40,7 +40,7 @@ _TUBE = {"likelihood": zoo.EpsilonInsensitive(C=0.4, epsilon=0.3)}
 FIELDS: dict[str, list[dict[str, Any]]] = {
     "MaxMargin": [{"likelihood": zoo.Hinge(C=0.3)}, _TUBE],
     "NonparametricMaxMargin": [{"likelihood": zoo.Hinge(C=0.3)}, _TUBE],
-    "NIWLinear": [{}, {"likelihood": zoo.Gaussian(per_task=("noise",))}],
+    "NIWLinear": [{}, {"likelihood": zoo.Gaussian(per_task=("noise",))}, {"covariance_prior": "half_t"}],
     "MultiTaskKernelMachine": [{}, {"likelihood": zoo.Hinge(C=0.4)}],
 }
 NUTS = {"target_accept": 0.999}
@@ -219,7 +219,7 @@ def _pseudo_posterior(case: Reference, rng: np.random.Generator, n: int) -> tupl
 def _population(case: Reference, rng: np.random.Generator, n: int) -> tuple[exact.Draws, Dims]:
     factory, data = case.factory, case.data
     values, mean, cov = factory.names
-    X, scale = data.X, np.eye(data.n_features)
+    X, scale = data.X, np.eye(data.n_features) / data.n_features
     if case.model == "NIWGaussianProcess":
         inputs, at = np.unique(X, axis=0, return_inverse=True)  # in the order of the data here
         X = np.eye(len(inputs))[at]

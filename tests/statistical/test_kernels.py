@@ -201,6 +201,7 @@ def test_kernel_machine(fields):
 LEARNED_C = {"likelihood": zoo.EpsilonInsensitive(C="learned", epsilon=0.3)}
 SHARED = {"shared": ("x1", "x2"), "shared_scale": 1.5}
 GROUPS = {"n_tasks": 3, "n_rows": 2, "n_features": 3, "constant": True, "groups": True}
+HALF_T = {"covariance_prior": "half_t", "delta": 4.0}
 NOISE_BY_TASK = {"likelihood": zoo.Gaussian(per_task=("noise",))}
 _LAW, _BY_TASK = LogNormal(-0.5, 0.4), {"per_task": ("noise",)}
 AUGMENTED = {
@@ -236,6 +237,33 @@ DENSITIES = {
         {"scale": TWO, "delta": 4.0},
         {"n_tasks": 3, "n_rows": 2, "constant": True, "groups": True},
         {},
+    ),
+    # Learned scales: given, integrated out with all coefficients, and with those of features that stand still.
+    "population, half-t": (zoo.NIWLinear, {**HALF_T, "scale": 0.5}, {}, {"loose": 0}),
+    "population, half-t, noise by task, no group moves": (
+        zoo.NIWLinear,
+        {**HALF_T, **NOISE_BY_TASK, "scale": TWO},
+        {"n_rows": 4},
+        {"loose": 0, "sweep_shares": (0.0, 0.0)},
+    ),
+    "population, half-t, all loose": (
+        zoo.NIWLinear, {**HALF_T, "pi": 0.6}, {"n_features": 3}, {"loose": 3, "sweep_shares": (0.5, 0.7)}
+    ),
+    "population, half-t, groups": (
+        zoo.NIWLinear, HALF_T, {**GROUPS, "n_features": 4}, {"loose": 2, "sweep_shares": (0.0, 1.0)}
+    ),
+    "population, half-t, shared": (zoo.NIWLinear, {**HALF_T, **SHARED}, {**GROUPS, "n_features": 4}, {}),
+    "population, half-t, logistic, shared, rare": (
+        zoo.NIWLinear,
+        {**HALF_T, **SHARED, "likelihood": "logistic"},
+        {**GROUPS, "n_features": 4},
+        {"likelihood_moves": True},
+    ),
+    "population, half-t, ordinal by task, constant": (
+        zoo.NIWLinear,
+        {**HALF_T, "likelihood": AUGMENTED["ordinal by task"]},
+        {"constant": True, "n_tasks": 3},
+        {"likelihood_moves": False},
     ),
     "population, one feature, loose": (zoo.NIWLinear, {}, {"n_features": 1}, {"loose": 1}),
     "functions, loose": (zoo.NIWGaussianProcess, {}, {"empty": True}, {"loose": 2}),

@@ -15,6 +15,7 @@ from zoo.inference.gibbs.matrix_normal import CovariancePrior
 __all__ = [
     "coefficients_density",
     "covariance_density",
+    "half_t_density",
     "multi_laplace_densities",
     "scale_density",
     "standard_normal_density",
@@ -26,6 +27,20 @@ def covariance_density(value: Any, prior: CovariancePrior, scale: Any = 1.0) -> 
     size = value.shape[-1] if prior.scale is None else len(prior.scale)
     chol = pt.eye(size) if prior.scale is None else np.linalg.cholesky(prior.scale)
     return pm.logp(InverseWishart.dist(nu=prior.nu, scale_chol=chol), scale * value)
+
+
+def half_t_density(value: Any, nu: float, sd: float) -> Any:
+    r"""Of a covariance with learned scales, ``C | g ~ IW(nu, diag(g^2))`` and ``g_d ~ N(0, sd^2)``.
+
+    With :math:`\kappa = g^2`, :math:`\int \kappa^{(\nu - 1) / 2} e^{-\frac12 \kappa (P_{dd} + sd^{-2})} d\kappa` for
+    each feature leaves :math:`|C|^{-(\nu + D + 1) / 2} \prod_d (P_{dd} + sd^{-2})^{-(\nu + 1) / 2}`, where P is the
+    inverse of C.
+    """
+    precision = pt.diagonal(pt.linalg.inv(value))
+    size = value.shape[-1]
+    return -0.5 * (nu + size + 1.0) * pt.linalg.slogdet(value)[1] - 0.5 * (nu + 1.0) * pt.sum(
+        pt.log(precision + sd**-2.0)
+    )
 
 
 def scale_density(value: Any, n_features: int, n_tasks: int) -> Any:

@@ -208,7 +208,7 @@ class Population:
     def run(self, data: DataSet, partition: Partition, cv: int, seed: int, quick: bool) -> dict[str, Any]:
         """See :class:`Learner`."""
         train = data.prepared(partition.train)
-        model = NIWLinear(scale=1.0 / train.n_features, tau="prior")
+        model = NIWLinear(tau="prior")
         found = _fitted(model, train, partition, "em", seed)
         return {"criteria": dict.fromkeys(CRITERIA, found), "grid": []}
 

@@ -60,9 +60,9 @@ def _population(train: MultiTaskData, test: MultiTaskData, labels: bool, **field
     return _fitted(NIWLinear(**fields), train, test, labels)
 
 
-def _narrow_population(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
-    """The same, with features that share the prior variance that each of them has by default."""
-    return _population(train, test, labels, scale=1.0 / train.n_features)
+def _half_t(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
+    """The same, with a learned scale for every feature."""
+    return _population(train, test, labels, covariance_prior="half_t")
 
 
 def _max_margin(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
@@ -144,7 +144,7 @@ def _boosting(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
 
 METHODS: dict[str, Callable[[MultiTaskData, MultiTaskData, bool], Said]] = {
     "NIWLinear": _population,
-    "NIWLinear, scale 1/D": _narrow_population,
+    "NIWLinear, half-t": _half_t,
     "MaxMargin": _max_margin,
     "NIWLinear on a boosted mean": _on_a_mean,
     "ridge or logistic, tasks alone": _alone,

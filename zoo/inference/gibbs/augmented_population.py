@@ -12,8 +12,10 @@ with variance :math:`1 / w_n` would. A sweep therefore takes three steps:
 2. the sums :math:`S_t = \sum_n w_n x_n x_n'` and :math:`r_t = \sum_n v_n x_n` of every task, and
    where some features have a coefficient that all tasks share, this one with coefficients and mean
    (:mod:`zoo.inference.gibbs.shared_coefficients`), whose part is then taken from :math:`r_t`;
-3. the steps of the hierarchy given these sums, with unit noise: group moves, coefficients,
-   translation, covariance and mean.
+3. the steps of the hierarchy given these sums, with unit noise: scales of features where they are learned, group
+   moves, coefficients, translation, covariance and mean.
+
+Scales of features that are learned are also drawn before step 1, given coefficients and covariance.
 
 Step 3 conditions on (w, v) alone, and not on y or on the parameters. The collapsed moves of loose
 coefficients are left out: which ones are loose would change with w in every sweep.
@@ -22,17 +24,19 @@ coefficients are left out: which ones are loose would change with w in every swe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from zoo.inference.augmentation import Augmentation, restore_parameters, snapshot_of
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.feature_scales import scaled_sums
 from zoo.inference.gibbs.joint_moves import JointStep
 from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import population_moves
-from zoo.inference.gibbs.normal_inverse_wishart import (
-    NormalInverseWishartKernel,
+from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
+from zoo.inference.gibbs.population_lanes import (
     copy_sums,
     from_lanes,
     population_group_moves,
@@ -119,7 +123,7 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         sizes = np.bincount(self.task, minlength=self.n_tasks)
         state["inverse_noise"][:] = 1.0
         state |= {
-            "rows": Rows.of(self.inputs @ self._basis[0], self.row, order, sizes, None),
+            "rows": Rows.of(self._turned.copy(), self.row, order, sizes, None),
             "task": np.ascontiguousarray(self.task[order]),
             "y": np.ascontiguousarray(self.y[order]),
             "weight": np.ones(N) if self.weight is None else np.ascontiguousarray(self.weight[order]),
@@ -161,6 +165,25 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         state["inverse_noise"][:] = 1.0
         self.augmentation.put(state["parameters"], values)
 
+    def _scale_sums(self, state: dict[str, Any]) -> None:
+        """Make the rows again, and tell the moves; the sums of the auxiliary variables follow in the sweep."""
+        state["rows"].inputs[:] = self._turned * state["scales"]
+        for moves in (state["joint"], state["moves"]):
+            if moves is not None:
+                moves.rescale(state["scales"])
+
+    def _draw_scales_again(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """Given whitened coefficients; the sums, which are of the current auxiliary variables, follow at once."""
+        before = s["scales"].copy() if self.scale_sd is not None else None
+        super()._draw_scales_again(rng, s)
+        if before is not None:
+            scaled_sums(s["tasks"], s["scales"] / before, s["tasks"])
+
+    @cached_property
+    def _turned(self) -> np.ndarray:
+        """The inputs in the sampler's basis, for scales of 1."""
+        return self.inputs @ self._basis[0]
+
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients, population, and the parameters of the likelihood."""
         return {**super().snapshot(state), **snapshot_of(state["parameters"])}
@@ -174,6 +197,7 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         """One scan."""
         assert self.augmentation is not None
         s, tasks, augmentation = state, state["tasks"], self.augmentation
+        self._draw_scales(rng, s)
         padded = from_lanes(s["W"])  # a copy, with tasks without rows at its end
         by_task = padded[: self.n_tasks]
         function_values(s["rows"], by_task, 0, self.n_tasks, s["f"])
@@ -195,8 +219,9 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             _shared_sums_over_rows(s["rows"], s["shared_rows"], s["task"], s["w"], s["v"], sums)
             self._draw_shared(rng, s, tasks.linear, sums)
             subtract_shared(sums.starts, sums.feature, sums.cross, s["shared"].beta, tasks.linear)
+        self._draw_scales_again(rng, s)
         now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
-        if self.group_moves:
+        if s["whole"] is not None:
             copy_sums(tasks, s["whole"])
             population_group_moves(rng, s["whole"], *now, float(self.nu), self.n_tasks)
         draw_coefficients(rng, tasks, s["space"], *now)

@@ -45,7 +45,8 @@ and Jacobian :math:`e^{(m + 1) s}`; a shear for :math:`p \perp q`, with :math:`a
 
 that is :math:`U E U'` with :math:`U = (q, v)`, :math:`E = \begin{pmatrix} b^2 k & b \\ b & 0
 \end{pmatrix}`. With :math:`H_t = U' M_t^{-1} U` and :math:`h_t = U' M_t^{-1} e_t` determinant and
-quadratic form of each task are 2 x 2:
+quadratic form of each task are 2 x 2 (:math:`|I + E H_t| = (1 + b H_{12})^2 + b^2 H_{11} (k - H_{22})`,
+a sum of two terms that are not negative):
 
 .. math::
 
@@ -64,6 +65,22 @@ Jacobian is
 Jacobian takes :math:`m + 1` back. A slice finds s. Half of the slices begin with an interval of
 width 0.5 that steps out, half with one of a random width that does not: it also reaches a second
 mode (Neal 2003, Annals of Statistics 31:705).
+
+**Learned scales.** Where :math:`\Psi` is :math:`\operatorname{diag}(g^2)` with unknown g
+(:mod:`zoo.inference.gibbs.feature_scales`), scales and shears are taken with g integrated out as
+well: held, it would keep C near its size. In place of :math:`e^{-\frac12 \operatorname{tr} P}` the
+prior of C then has :math:`\prod_d (P_{dd} + h_d)^{-(\nu + 1) / 2}`, where :math:`h_d = g_d^2 / s^2` in
+features whitened by the g that is left behind. So :math:`\Psi` of (6) keeps :math:`\pi c c'` alone,
+and (6) has :math:`-\tfrac12 (\nu + 1) \sum_d \log(P_{dd} + h_d)` in addition. By (4) the move changes
+:math:`P_{qq}` of the loose coefficients, and of the known ones, with column :math:`B_d` of B, as
+:math:`P_{dd} = (C_{uu}^{-1})_{dd} + B_d' \Pi B_d`,
+
+.. math:: P_{dd} \to P_{dd} + 2 b\, B_{qd}\, B_d' v + b^2 k\, B_{qd}^2. \tag{9}
+
+Reflections are taken with g integrated out too, since with g held no two features could exchange
+the roles that their scales give them. There only c is integrated out of :math:`\Theta`, whose law has
+no g, and B is held: then (8) has k = 1, and the prior of R is that of P above. After that c is drawn,
+then g given C, and then all of :math:`\Theta` given g.
 
 **Reflections, given** :math:`u, \mu_u, C_{uu}, \sigma`, **with** :math:`\Theta` **integrated out
 too.** Where each task belongs to one of two groups that a feature tells apart, the data know the
@@ -103,11 +120,14 @@ from zoo.inference.gibbs.loose_space import invert, residuals, times
 from zoo.inference.gibbs.population_steps import LANES
 from zoo.inference.gibbs.slice_move import slice_move
 
-__all__ = ["collapsed_moves"]
+__all__ = ["collapsed_moves", "moves_without_scales", "regression_given_scales"]
 
 # Logarithms of the narrowest and the widest first interval of a slice that does not step out.
 _NARROW, _WIDE = -2.0, 4.0
 _SCALE, _SHEAR = 0, 1
+# A scale that changes variances by more than the square of exp(12) is no move: of a direction that no task sees the
+# determinant shrinks as much, and float64 has no digits left for it.
+_FAR = 12.0
 # Scales, and as many shears, in a sweep.
 _MOST_AXES = 6
 
@@ -135,25 +155,35 @@ def _shrink(space, axis, v):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_density(s, kind, law, small):
-    """Equation (6); ``law`` holds :math:`-(nu + r + 1 + T), q' Psi v, q' Psi q, k`."""
+def _log_density(s, kind, law, small, power, diagonal):
+    """Equation (6); ``law`` holds :math:`-(nu + r + 1 + T), q' Psi v, q' Psi q, k`.
+
+    ``power`` is :math:`nu + 1` where scales are learned, and ``diagonal`` (3, n) holds their :math:`P_{dd} + h_d`, and
+    what (9) adds to them.
+    """
+    if kind == _SCALE and np.abs(s) > _FAR:
+        return -np.inf
     b = np.expm1(-s) if kind == _SCALE else -s
     square = b * b * law[3]
     total = -b * law[1] - 0.5 * square * law[2]
     if kind == _SCALE:
         total += law[0] * s
+    for d in range(diagonal.shape[1]):
+        now = diagonal[0, d] + 2.0 * b * diagonal[1, d] + square * diagonal[2, d]
+        if not now > 0.0:
+            return -np.inf
+        total -= 0.5 * power * np.log(now)
     gain = 0.0
     for block in range(small.shape[0]):
         h = small[block]
         product, least = 1.0, 1.0
         for t in range(LANES):
-            first = 1.0 + b * h[1, t]
-            corner = square * h[1, t] + b * h[2, t]
-            det = (first + square * h[0, t]) * first - b * corner * h[0, t]
+            first, seen = 1.0 + b * h[1, t], b * b * (law[3] - h[2, t])
+            det = first * first + h[0, t] * seen
             least = min(least, det)
             product *= det
             gain += (
-                (first * square - corner * b) * h[3, t] * h[3, t]
+                seen * h[3, t] * h[3, t]
                 + 2.0 * first * b * h[3, t] * h[4, t]
                 - b * b * h[0, t] * h[4, t] * h[4, t]
             ) / det
@@ -165,9 +195,36 @@ def _log_density(s, kind, law, small):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move(rng, space, precision, psi, p, q, linear):
-    """Scale (p = q) or shear along axes: changes ``precision`` and the inverses in ``space``."""
-    m = precision.shape[0]
+def _diagonal(theta, v, q, values):
+    """What (9) changes, as :func:`_log_density` wants it: of the known coefficients, and of the loose one ``q``."""
+    m, known = theta.shape[0], theta.shape[1] - 1
+    if len(values) == 0:
+        return np.empty((3, 0))
+    found = np.empty((3, known + 1))
+    for d in range(known):
+        pull = 0.0
+        for i in range(m):
+            pull += theta[i, 1 + d] * v[i]
+        found[0, d], found[1, d], found[2, d] = values[d], theta[q, 1 + d] * pull, theta[q, 1 + d] ** 2
+    found[0, known], found[1, known], found[2, known] = values[known + q], v[q], 1.0
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _law_of_scales(theta, nu, pi, lanes, learned):
+    r"""Factor of s in equation (6), with T for all lanes, since an empty one takes 1 back; :math:`\Psi`; the power."""
+    m, known = theta.shape[0], theta.shape[1] - 1
+    psi = pi * np.outer(theta[:, 0], theta[:, 0])
+    if not learned:
+        B = np.ascontiguousarray(theta[:, 1:])
+        psi += np.eye(m) + B @ B.T
+    return -(nu + known + 1.0 + lanes), psi, nu + 1.0 if learned else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move(rng, space, precision, psi, p, q, linear, power, theta, values):
+    """Scale (p = q) or shear along axes: changes ``precision``, the inverses in ``space`` and ``values`` (D,)."""
+    m, known = precision.shape[0], theta.shape[1] - 1
     kind = _SCALE if p == q else _SHEAR
     v = precision[p].copy()
     k = v[p]
@@ -175,11 +232,15 @@ def _move(rng, space, precision, psi, p, q, linear):
     law = (linear, psi[q] @ v, psi[q, q], k)
     steps_out = rng.random() < 0.5
     width = 0.5 if steps_out else np.exp(_NARROW + (_WIDE - _NARROW) * rng.random())
-    s = slice_move(rng, _log_density, (kind, law, space.small), width, steps_out)
+    diagonal = _diagonal(theta, v, q, values)
+    s = slice_move(rng, _log_density, (kind, law, space.small, power, diagonal), width, steps_out)
     if s == 0.0:
         return
     b = np.expm1(-s) if kind == _SCALE else -s
     square = b * b * k
+    for j in range(diagonal.shape[1]):
+        at = j if j < known else known + q
+        values[at] += 2.0 * b * diagonal[1, j] + square * diagonal[2, j]
     for i in range(m):
         precision[q, i] += b * v[i]
         precision[i, q] += b * v[i]
@@ -189,11 +250,10 @@ def _move(rng, space, precision, psi, p, q, linear):
         A, h = space.inverse[block], space.small[block]
         x, z = space.solved[block, 0], space.solved[block, 1]
         for t in range(LANES):
-            first = 1.0 + b * h[1, t]
-            corner = square * h[1, t] + b * h[2, t]
-            det = (first + square * h[0, t]) * first - b * corner * h[0, t]
+            first, seen = 1.0 + b * h[1, t], b * b * (k - h[2, t])
+            det = first * first + h[0, t] * seen
             for i in range(m):
-                c[i, t] = ((first * square - corner * b) * x[i, t] + first * b * z[i, t]) / det
+                c[i, t] = (seen * x[i, t] + first * b * z[i, t]) / det
                 d[i, t] = (first * b * x[i, t] - b * b * h[0, t] * z[i, t]) / det
         for i in range(m):
             for j in range(i + 1):
@@ -202,16 +262,8 @@ def _move(rng, space, precision, psi, p, q, linear):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _law_of_scales(theta, nu, pi, lanes):
-    r"""Factor of s in equation (6), with T for all lanes, since an empty one takes 1 back; and :math:`\Psi`."""
-    m, known = theta.shape[0], theta.shape[1] - 1
-    psi = theta @ theta.T + (pi - 1.0) * np.outer(theta[:, 0], theta[:, 0]) + np.eye(m)
-    return -(nu + known + 1.0 + lanes), psi
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tasks, reflections, tries):
-    """All steps above, changing ``mu`` and ``P``; ``C`` and the loose coefficients in ``W`` are stale afterwards."""
+def _enter(space, W, mu, P, n_tasks):
+    """The precision of the loose coefficients and their regression; fills the regressors."""
     D, (m, k) = len(mu), (space.residual.shape[1], space.regressors.shape[1])
     known = D - m
     precision = P[known:, known:].copy()
@@ -224,17 +276,13 @@ def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tas
         space.regressors[t, 0] = 1.0
         for i in range(1, k):
             space.regressors[t, i] = W[t // LANES, i - 1, t % LANES]
-    residuals(tasks, inverse_noise, W, theta, space.residual)
-    linear, psi = _law_of_scales(theta, nu, pi, space.residual.shape[0] * LANES)
-    invert(tasks, inverse_noise, precision, space.inverse)
-    start = rng.integers(0, m)
-    for i in range(min(m, _MOST_AXES)):
-        axis = (start + i) % m
-        _move(rng, space, precision, psi, axis, axis, linear)
-        if m > 1:
-            q = rng.integers(0, m)
-            _move(rng, space, precision, psi, (q + rng.integers(1, m)) % m, q, linear)
-    draw_regression(rng, tasks, inverse_noise, space, W, precision, theta, pi, reflections, tries)
+    return precision, theta
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _leave(precision, theta, mu, P, C):
+    """Put both into ``mu`` and ``P``; of ``C`` only the part of the known coefficients is read."""
+    known = theta.shape[1] - 1
     mu[known:] = theta[:, 0]
     P[known:, known:] = precision
     if known > 0:
@@ -244,3 +292,58 @@ def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tas
         P[known:, :known] = cross
         P[:known, known:] = cross.T
         P[:known, :known] = np.linalg.inv(np.ascontiguousarray(C[:known, :known])) - B.T @ cross
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, values):
+    """Changes ``precision``, and ``values`` (D,) where scales are learned."""
+    m, lanes = theta.shape[0], space.residual.shape[0] * LANES
+    residuals(tasks, inverse_noise, W, theta, space.residual)
+    linear, psi, power = _law_of_scales(theta, nu, pi, lanes, len(values) > 0)
+    invert(tasks, inverse_noise, precision, space.inverse)
+    start = rng.integers(0, m)
+    for i in range(min(m, _MOST_AXES)):
+        axis = (start + i) % m
+        _move(rng, space, precision, psi, axis, axis, linear, power, theta, values)
+        if m > 1:
+            q = rng.integers(0, m)
+            _move(rng, space, precision, psi, (q + rng.integers(1, m)) % m, q, linear, power, theta, values)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tasks, reflections, tries):
+    """All steps above, changing ``mu`` and ``P``; ``C`` and the loose coefficients in ``W`` are stale afterwards."""
+    precision, theta = _enter(space, W, mu, P, n_tasks)
+    _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, np.empty(0))
+    given = (reflections, tries, 0.0, np.empty(0))
+    draw_regression(rng, tasks, inverse_noise, space, W, precision, theta, pi, *given)
+    _leave(precision, theta, mu, P, C)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def moves_without_scales(
+    rng, tasks, space, constant, W, mu, P, C, inverse_noise, nu, pi, n_tasks, reflections, tries, ridge
+):  # fmt: skip
+    """Scales, shears, reflections and c with learned scales of features integrated out; ``ridge`` (D,) is h.
+
+    ``constant`` is ``space`` with the constant as its only regressor.
+    """
+    precision, theta = _enter(space, W, mu, P, n_tasks)
+    values = np.diag(P) + ridge
+    _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, values)
+    B = np.ascontiguousarray(theta[:, 1:])
+    known = B.shape[1]
+    values[:known] -= np.sum(B * (precision @ B), axis=0)
+    values[known:] = ridge[known:]
+    law = (reflections, tries, nu + 1.0, values)
+    draw_regression(rng, tasks, inverse_noise, constant, W, precision, theta, pi, *law)
+    _leave(precision, theta, mu, P, C)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def regression_given_scales(rng, tasks, space, W, mu, P, C, inverse_noise, pi, n_tasks, reflections):
+    """The regression after these, without reflections."""
+    precision, theta = _enter(space, W, mu, P, n_tasks)
+    given = (reflections, 0, 0.0, np.empty(0))
+    draw_regression(rng, tasks, inverse_noise, space, W, precision, theta, pi, *given)
+    _leave(precision, theta, mu, P, C)

@@ -150,15 +150,22 @@ def _pick(rng, reflections, p, q):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_regression(rng, tasks, weight, space, W, precision, theta, pi, reflections, tries):
-    """Reflections of ``precision``, then the regression: the columns of ``theta`` that ``space`` has regressors for."""
+def draw_regression(rng, tasks, weight, space, W, precision, theta, pi, reflections, tries, power, values):
+    """Reflections of ``precision``, then the regression: the columns of ``theta`` that ``space`` has regressors for.
+
+    Where scales of features are learned and integrated out, ``power`` is not 0, and ``values`` (D,) holds
+    :math:`P_{dd} + h_d` without what the loose coefficients add to P.
+    """
     m, k = precision.shape[0], space.regressors.shape[1]
     theta[:, :k] = 0.0
     residuals(tasks, weight, W, theta, space.residual)
     L, J, u = np.empty((m, m)), np.empty((m * k, m * k)), np.empty(m * k)
     value = _log_evidence(tasks, weight, space, precision, pi, L, J, u)
     if reflections.axes.shape[0] > 1:
-        value = _reflect(rng, tasks, weight, space, precision, theta, pi, reflections, tries, value, L, J, u)
+        law = (power, values)
+        value = _reflect(
+            rng, tasks, weight, space, precision, theta, pi, reflections, tries, value, L, J, u, *law
+        )
     for i in range(m * k):
         u[i] += rng.standard_normal()
     for i in range(m * k - 1, -1, -1):
@@ -174,12 +181,32 @@ def draw_regression(rng, tasks, weight, space, W, precision, theta, pi, reflecti
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _reflect(rng, tasks, weight, space, precision, theta, pi, reflections, tries, value, L, J, u):
+def _log_prior(precision, theta, power, values):
+    """What the prior of R adds to (8): of the covariance, and of the columns of the regression that are held."""
+    total = 0.0
+    m, known = theta.shape[0], theta.shape[1] - 1
+    if power == 0.0:
+        return -0.5 * (np.trace(precision) + np.sum((precision @ theta) * theta))
+    for d in range(known):
+        now = values[d]
+        for i in range(m):
+            for j in range(m):
+                now += theta[i, 1 + d] * precision[i, j] * theta[j, 1 + d]
+        total += np.log(now)
+    for i in range(m):
+        total += np.log(values[known + i] + precision[i, i])
+    return -0.5 * power * total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _reflect(
+    rng, tasks, weight, space, precision, theta, pi, reflections, tries, value, L, J, u, power, values
+):
     """Metropolis steps to ``F R F'``; changes ``precision`` and what belongs to it."""
     m = precision.shape[0]
     p, q = np.empty(m), np.empty(m)
     new_L, new_J, new_u = np.empty_like(L), np.empty_like(J), np.empty_like(u)
-    scale = np.eye(m) + theta @ theta.T
+    prior = _log_prior(precision, theta, power, values)
     for _ in range(tries):
         if not _pick(rng, reflections, p, q):
             continue
@@ -187,9 +214,9 @@ def _reflect(rng, tasks, weight, space, precision, theta, pi, reflections, tries
         step = np.outer(q, v)
         new = precision - 2.0 * (step + step.T) + 4.0 * (p @ v) * np.outer(q, q)
         moved = _log_evidence(tasks, weight, space, new, pi, new_L, new_J, new_u)
-        ratio = moved - value - 0.5 * np.sum((new - precision) * scale)
-        if rng.standard_exponential() > -ratio:
-            precision[:] = new
+        changed = _log_prior(new, theta, power, values)
+        if rng.standard_exponential() > value + prior - moved - changed:
+            precision[:], prior = new, changed
             L[:], J[:], u[:] = new_L, new_J, new_u
             value = moved
     return value

@@ -74,7 +74,7 @@ class JointStep:
         self._rows = rows
         self._starts = rows.starts if augmentation.per_task else np.array([0, len(y)])
         self._by_task = bool(augmentation.per_task)
-        self._direction = _constant(rows)
+        self._direction = self._first = _constant(rows)
 
     @classmethod
     def of(
@@ -84,6 +84,11 @@ class JointStep:
         if augmentation.joint is None or augmentation.update is None:
             return None
         return cls(augmentation, parameters, rows, y, weight)
+
+    def rescale(self, scales: np.ndarray) -> None:
+        """Follow inputs that are those of the beginning, multiplied by ``scales`` (D,)."""
+        if self._first is not None:
+            self._direction = self._first / scales
 
     def population(
         self,

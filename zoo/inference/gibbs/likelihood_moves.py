@@ -291,7 +291,7 @@ class LikelihoodMoves:
         self.by_task = [self.likelihood.rows(a, b) for a, b in pairwise(rows.starts)]
         T, D = self.tasks.point.shape
         self.space = Prior(np.zeros((T, D)), np.ones(T), np.eye(D))
-        self.start = self._start()
+        self.start = self._first = self._start()
 
     def _start(self) -> np.ndarray:
         """The mode where tasks are all alike, under a prior of one observation."""
@@ -300,6 +300,10 @@ class LikelihoodMoves:
         prior = Prior(np.zeros((1, D)), np.ones(1), np.eye(D))
         mode_of_block(self.likelihood, self.all, prior, 0, 1, _FIRST_STEPS)
         return self.all.point.copy()
+
+    def rescale(self, scales: np.ndarray) -> None:
+        """Follow inputs that are those of the beginning, multiplied by ``scales`` (D,)."""
+        self.start = self._first / scales
 
     def _step(
         self,

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["loose_basis", "steady_features"]
+__all__ = ["FEW_FEATURES", "loose_axes", "loose_basis", "steady_features"]
 
 # Share of missing information above which a direction is loose.
 _LEAST_SHARE = 0.95
@@ -36,6 +36,10 @@ _MOST_TASKS = 10_000
 _MOST_FEATURES = 100
 # Share of a feature's sum of squares within tasks, below which it hardly varies there.
 _WITHIN = 0.1
+# The same of up to so many features, whose moves cost little: there all may be loose.
+_SLOW_SHARE, FEW_FEATURES = 0.6, 16
+# Part of the largest entry of a direction, below which it does not touch an axis.
+_TOUCHED = 1e-9
 
 
 def steady_features(
@@ -95,17 +99,57 @@ def loose_basis(
     if wanted is None and D > _MOST_FEATURES:
         directions, share = pooled[:0], np.zeros(1)
     else:
-        some = np.unique(np.linspace(0, len(S) - 1, min(len(S), _MOST_TASKS)).astype(np.int64))
-        directions, share = _missing(S[some], centre[some], sse[some], size[some], *prior)
+        half, inner = _missing(S, centre, sse, size, *prior)
+        share, vectors = np.linalg.eigh(inner)
+        directions, share = np.linalg.qr(half @ vectors[:, ::-1])[0].T, share[::-1]
     if wanted is None:
-        found = _joined(loose, directions[: int(np.sum(share > _LEAST_SHARE))])
-        loose = found if 2 * found.shape[1] <= D else loose
+        few = D <= FEW_FEATURES
+        found = _joined(loose, directions[: int(np.sum(share > (_SLOW_SHARE if few else _LEAST_SHARE)))])
+        loose = found if few or 2 * found.shape[1] <= D else loose
     else:
         loose = _joined(loose, directions, 1e-6)[:, :wanted]
     known = np.linalg.svd(loose, full_matrices=True)[0][:, loose.shape[1] :]
     parts = [basis @ np.linalg.eigh(basis.T @ pooled @ basis)[1] for basis in (known, loose) if basis.size]
     left = np.sort(share)[: known.shape[1]]
     return np.hstack(parts), loose.shape[1], float(left.mean()) if len(left) else 0.0
+
+
+def loose_axes(
+    S: np.ndarray,
+    centre: np.ndarray,
+    sse: np.ndarray,
+    size: np.ndarray,
+    prior: tuple[float, float, float],
+    scale_sd: float,
+    steady: np.ndarray,
+    wanted: int | None = None,
+) -> tuple[np.ndarray, int, float]:
+    """The same with axes in the place of directions, for learned scales: a permutation, how many, the mean share.
+
+    ``scale_sd`` is s of :mod:`zoo.inference.gibbs.feature_scales`; the other arguments are those of
+    :func:`loose_basis`. The share of an axis is the variance of its coefficient that is left given the rows of a task.
+    Scales let unimportant features have small variances, about which no task tells much, and these hold the others.
+    So all axes are loose where some are slow and there are not too many for it.
+    """
+    D = centre.shape[1]
+    chosen = np.any(np.abs(steady) > _TOUCHED * np.abs(steady).max(axis=0, initial=1e-300), axis=1)
+    if wanted is None and D > _MOST_FEATURES:
+        share = np.zeros(D)
+    else:
+        half, inner = _missing(S, centre, sse, size, *prior, scale_sd)
+        share = np.diag(half @ inner @ half.T) / np.sum(half * half, axis=1)
+    if wanted is None:
+        found = chosen | (share > _LEAST_SHARE)
+        if D <= FEW_FEATURES and (chosen.any() or np.any(share > _SLOW_SHARE)):
+            chosen = np.ones(D, dtype=np.bool_)
+        elif 2 * found.sum() <= D:
+            chosen = found
+        m = int(chosen.sum())
+    else:
+        m = wanted
+    order = np.argsort(share + 2.0 * chosen, kind="stable")
+    known = share[order[: D - m]]
+    return np.eye(D)[:, order], m, float(known.mean()) if len(known) else 0.0
 
 
 def _joined(basis: np.ndarray, directions: np.ndarray, least: float = _LEAST_REST) -> np.ndarray:
@@ -119,12 +163,21 @@ def _joined(basis: np.ndarray, directions: np.ndarray, least: float = _LEAST_RES
 
 
 def _missing(
-    S: np.ndarray, centre: np.ndarray, sse: np.ndarray, size: np.ndarray, pi: float, nu: float, rate: float
+    S: np.ndarray,
+    centre: np.ndarray,
+    sse: np.ndarray,
+    size: np.ndarray,
+    pi: float,
+    nu: float,
+    rate: float,
+    scale_sd: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal directions (D, D), one per row, and their shares of missing information, the largest first."""
+    """A factor L of the estimated covariance, and the mean over tasks of :math:`L^{-1} V_t L^{-T}`."""
+    some = np.unique(np.linspace(0, len(S) - 1, min(len(S), _MOST_TASKS)).astype(np.int64))
+    S, centre, sse, size = S[some], centre[some], sse[some], size[some]
     T, D = centre.shape
     mean, C, eye = np.zeros(D), np.eye(D), np.eye(D)
-    rows = max(float(size.sum()), 1.0)
+    scale, rows = eye, max(float(size.sum()), 1.0)
     noise = (2.0 * rate + sse.sum() + np.einsum("ti,tij,tj->", centre, S, centre)) / rows
     for step in range(_STEPS + 1):
         half = np.linalg.cholesky(C)
@@ -135,7 +188,8 @@ def _missing(
         found = mean + np.einsum("tij,tjk,tk->ti", V, S, centre - mean) / noise
         mean = found.sum(axis=0) / (T + pi)
         apart, error = found - mean, found - centre
-        C = (eye + V.sum(axis=0) + apart.T @ apart + pi * np.outer(mean, mean)) / (nu + T + D + 2.0)
+        C = (scale + V.sum(axis=0) + apart.T @ apart + pi * np.outer(mean, mean)) / (nu + T + D + 2.0)
+        if scale_sd is not None:
+            scale = np.diag((nu + 1.0) / (np.diag(np.linalg.inv(C)) + scale_sd**-2.0))
         noise = (2.0 * rate + sse.sum() + np.einsum("ti,tij,tj->", error, S, error) + np.sum(S * V)) / rows
-    share, vectors = np.linalg.eigh(inner.mean(axis=0))
-    return np.linalg.qr(half @ vectors[:, ::-1])[0].T, share[::-1]
+    return half, inner.mean(axis=0)

@@ -7,6 +7,8 @@ r"""Gibbs sampling of a normal-inverse-Wishart hierarchy of linear regressions (
 
 With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
 
+-  where the scales of features are learned, these, given the coefficients and given what is whitened
+   (:mod:`zoo.inference.gibbs.feature_scales`); all else sees inputs that are multiplied by them;
 -  where some features have a coefficient that all tasks share, :math:`(\mu, \beta, w)` jointly
    (:mod:`zoo.inference.gibbs.shared_coefficients`); all else sees :math:`y_t - S_t \beta` in the place of
    :math:`y_t`;
@@ -30,31 +32,43 @@ With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
 The features that the engine sees are whitened, so that :math:`\Psi = I`: with :math:`\Psi = G G'` the caller gives
 :math:`X G` and ``half`` G, and gets coefficients, mean and covariance multiplied by G. A singular :math:`\Psi`, as of a
 Gaussian process on a finite set of inputs, has a G with fewer columns than rows. The engine turns the features into
-the eigenbasis of :math:`X'X`, or of its parts where step 0 sets some of them apart; the prior does not change.
+the eigenbasis of :math:`X'X`, or of its parts where step 0 sets some of them apart; the prior does not change. Where
+scales are learned, the features keep their axes, and step 0 sets some of these apart.
 
 **How often.** Each sweep takes step 4 with one probability and step 0 with another one, whatever the state is: a
-mixture of kernels that leave the posterior unchanged leaves it unchanged. By default, step 0 is taken in every sweep
-where some coefficients are loose, and step 4 never. Where tasks know little of their other coefficients as well, which
-is more than 60 % of the information about C is missing with these (the mean share of
-:mod:`zoo.inference.gibbs.loose_directions`), nearly every direction is slow, and step 4 moves all of them for less
-time: it is taken in one sweep of three, and step 0 in one of twenty.
+mixture of kernels that leave the posterior unchanged leaves it unchanged. By default, where some coefficients are
+loose, each sweep takes step 0, and of up to 16 features step 4 as well. Of more features, whose steps take longer, step
+4 is left out, unless tasks know little of their other coefficients: where more than 60 % of the information about C is
+missing with these (the mean share of :mod:`zoo.inference.gibbs.loose_directions`), nearly every direction is slow, and
+step 4 moves all of them for less time. It is then taken in one sweep of three, and step 0 in one of twenty. Where
+scales are learned both are taken in every sweep.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from zoo.inference.compiled import njit
-from zoo.inference.gibbs.collapsed_population import collapsed_moves
+from zoo.inference.gibbs.collapsed_population import (
+    collapsed_moves,
+    moves_without_scales,
+    regression_given_scales,
+)
 from zoo.inference.gibbs.collapsed_regression import Reflections
-from zoo.inference.gibbs.group_moves import feature_moves
-from zoo.inference.gibbs.loose_directions import loose_basis, steady_features
+from zoo.inference.gibbs.loose_directions import FEW_FEATURES, loose_axes, loose_basis, steady_features
 from zoo.inference.gibbs.loose_space import loose_space
+from zoo.inference.gibbs.population_lanes import (
+    copy_sums,
+    leave,
+    population_group_moves,
+    to_lanes,
+    whole_space,
+)
 from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
+from zoo.inference.gibbs.scale_steps import ScaleSteps
 from zoo.inference.gibbs.shared_coefficients import (
     SharedFeatures,
     draw_with_population,
@@ -64,69 +78,18 @@ from zoo.inference.gibbs.task_sums import task_sums
 from zoo.inference.run.chains import copies, put_back
 from zoo.inference.weighted_moments import weighted_sd
 
-__all__ = [
-    "NormalInverseWishartKernel",
-    "from_lanes",
-    "population_group_moves",
-    "to_lanes",
-]
+__all__ = ["NormalInverseWishartKernel"]
 
-# Reflections tried in a sweep.
-_REFLECTIONS = 1
+# Reflections tried in a sweep: two features and two tasks are picked at random, and most picks change next to nothing.
+_REFLECTIONS = 6
 # Mean share of missing information above which tasks know little of their other coefficients too, and the shares of
 # sweeps that then take steps 4 and 0.
 _LITTLE_KNOWN = 0.6
 _SHARES = (1 / 3, 1 / 20)
 
 
-class Whole(NamedTuple):
-    """What step 4 sees, which does not go by lanes: a row for each task, and the mean as a last task without rows."""
-
-    S: np.ndarray  # (T + 1, D, D)
-    linear: np.ndarray  # (T + 1, D)
-    weight: np.ndarray  # (T + 1,), inverse noise variances
-    H: np.ndarray  # (T + 1, D), coefficients
-
-
-def whole_space(n_tasks: int, D: int) -> Whole:
-    """Work space for :func:`copy_sums` to fill."""
-    return Whole(*(np.zeros((n_tasks + 1, *shape)) for shape in ((D, D), (D,), (), (D,))))
-
-
-@njit(cache=True, nogil=True)
-def copy_sums(tasks, whole):
-    """Fill ``S`` and ``linear``."""
-    for t in range(len(whole.weight) - 1):
-        block, lane = t // LANES, t % LANES
-        whole.linear[t] = tasks.linear[block, :, lane]
-        whole.S[t] = tasks.S[block, :, :, lane]
-
-
-@njit(cache=True, nogil=True)
-def population_group_moves(rng, whole, W, mu, P, inverse_noise, nu, n_tasks):
-    """Step 4: shears and scales; ``whole`` holds the sums over rows."""
-    for t in range(n_tasks):
-        whole.weight[t] = inverse_noise[t // LANES, t % LANES]
-        whole.H[t] = W[t // LANES, :, t % LANES]
-    whole.H[n_tasks] = mu
-    feature_moves(rng, whole.S, whole.linear, whole.weight, whole.H, P, nu)
-    for t in range(n_tasks):
-        W[t // LANES, :, t % LANES] = whole.H[t]
-    mu[:] = whole.H[n_tasks]
-
-
-@njit(cache=True, nogil=True)
-def _leave(W, basis, n_tasks):
-    """Coefficients (p, T) in the caller's coordinates."""
-    rows = np.empty((basis.shape[1], n_tasks))
-    for t in range(n_tasks):
-        for i in range(basis.shape[1]):
-            rows[i, t] = W[t // LANES, i, t % LANES]
-    return basis @ rows
-
-
 @dataclass(frozen=True, eq=False)
-class NormalInverseWishartKernel:
+class NormalInverseWishartKernel(ScaleSteps):
     """Markov kernel of the hierarchy above, for :func:`zoo.inference.run.chains.run_chains`.
 
     Parameters
@@ -157,6 +120,8 @@ class NormalInverseWishartKernel:
         and :math:`N_t` is the sum of the weights.
     shared : SharedFeatures, optional
         Features beside ``inputs`` whose coefficient all tasks share.
+    scale_sd : float, optional
+        ``s`` of :mod:`zoo.inference.gibbs.feature_scales`, above 0; default: scales of 1, which are given.
     """
 
     inputs: np.ndarray
@@ -176,6 +141,7 @@ class NormalInverseWishartKernel:
     loose: int | None = None
     sweep_shares: tuple[float, float] | None = None
     shared: SharedFeatures | None = None
+    scale_sd: float | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """A dispersed starting state, with the sums over rows that never change."""
@@ -187,7 +153,7 @@ class NormalInverseWishartKernel:
         spread = np.exp(rng.normal())
         state = {
             "tasks": tasks,
-            "basis": np.ascontiguousarray(half),
+            "basis": np.array(half, order="C"),
             "shares": self._shares,
             "whole": whole_space(T, D) if self._shares[0] > 0.0 else None,
             "loose": loose_space(blocks, m, D) if m else None,
@@ -202,7 +168,10 @@ class NormalInverseWishartKernel:
                 np.exp(rng.normal()) / max(float(weighted_sd(self.y, self.weight)) ** 2, 1e-300),
             ),
         }
-        if state["whole"] is not None:
+        if self.scale_sd is not None:
+            state["scales"] = np.ones(D)
+            state["constant"] = (np.arange(blocks * LANES) < T).astype(np.float64)[:, None]
+        if state["whole"] is not None and not self._sums_change:
             copy_sums(tasks, state["whole"])
         if self.shared is not None:
             state["shared"] = self.shared.start(rng)
@@ -219,7 +188,7 @@ class NormalInverseWishartKernel:
     @property
     def _sums_change(self) -> bool:
         """Whether the sums differ from state to state, so that each needs its own."""
-        return self.shared is not None
+        return self.shared is not None or self.scale_sd is not None
 
     def look_at_rows(self) -> None:
         """Make what all chains share of the rows, before chains in several threads ask for it at once."""
@@ -232,6 +201,8 @@ class NormalInverseWishartKernel:
             return self.sweep_shares
         if self.group_moves is not None:
             return float(self.group_moves), 1.0
+        if self.scale_sd is not None or (self._basis[1] and self.inputs.shape[1] <= FEW_FEATURES):
+            return 1.0, 1.0
         return _SHARES if self._basis[2] > _LITTLE_KNOWN else (0.0, 1.0)
 
     @cached_property
@@ -245,13 +216,14 @@ class NormalInverseWishartKernel:
     def _basis(self) -> tuple[np.ndarray, int, float]:
         """The sampler's basis of the whitened features, how many of its last directions are loose, the mean share."""
         if self.loose == 0:
-            return self._rotation(), 0, 0.0
+            return self._rotation() if self.scale_sd is None else np.eye(self.inputs.shape[1]), 0, 0.0
         sums = task_sums(self.inputs, self.row, self.y, self.task, self.n_tasks, self.weight)
         axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
-        prior = (self.pi, self.nu, self.noise_rate)
-        return loose_basis(
-            sums.S, sums.centre, sums.sse, sums.size, prior, axes[:, self._steady[0]], self.loose
-        )
+        known = (sums.S, sums.centre, sums.sse, sums.size, (self.pi, self.nu, self.noise_rate))
+        steady = axes[:, self._steady[0]]
+        if self.scale_sd is not None:
+            return loose_axes(*known, self.scale_sd, steady, self.loose)
+        return loose_basis(*known, steady, self.loose)
 
     def _reflections(self, half: np.ndarray, m: int) -> Reflections:
         """What reflections choose from, with ``half`` (p, D) from the sampler's coordinates to the coefficients."""
@@ -291,22 +263,31 @@ class NormalInverseWishartKernel:
 
     def _follow_shared(self, state: dict[str, Any]) -> None:
         """Bring what depends on the shared coefficients up to date."""
-        state["shared_sums"].put(state["tasks"], state["shared"].beta)
-        if state["whole"] is not None:
-            copy_sums(state["tasks"], state["whole"])
+        tasks = state["tasks"]
+        state["shared_sums"].put(tasks, state["shared"].beta)
+        if self.scale_sd is not None:
+            tasks.linear[:] *= state["scales"][:, None]
+            tasks.centre[:] /= state["scales"][:, None]
 
     def with_response(self, y: np.ndarray) -> NormalInverseWishartKernel:
         """The kernel of the same rows with other responses."""
         return replace(self, y=y)
 
+    @property
+    def _changing(self) -> tuple[str, ...]:
+        """Arrays of the state that say where a chain is."""
+        return ("W", "mu", "P", "C", "inverse_noise", *(() if self.scale_sd is None else ("scales",)))
+
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients, population and noise; the rest follows from the data."""
-        own = copies(state, ("W", "mu", "P", "C", "inverse_noise"))
+        own = copies(state, self._changing)
         return own if self.shared is None else {**own, **state["shared"].snapshot()}
 
     def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
         """Go on from a snapshot."""
-        put_back(state, snapshot, ("W", "mu", "P", "C", "inverse_noise"))
+        put_back(state, snapshot, self._changing)
+        if self.scale_sd is not None:
+            self._follow_scales(state)
         if self.shared is not None:
             state["shared"].restore(snapshot)
             self._follow_shared(state)
@@ -330,29 +311,47 @@ class NormalInverseWishartKernel:
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
         s, (group, loose) = state, state["shares"]
+        self._draw_scales(rng, s)
+        self._draw_scales_again(rng, s)
         if self.shared is not None:
             sums = s["shared_sums"]
+            if self.scale_sd is not None:
+                sums = sums.scaled(s["scales"])
             self._draw_shared(rng, s, sums.linear, sums.active)
         moved = _takes(rng, group)
         if moved:
+            if self._sums_change:
+                copy_sums(s["tasks"], s["whole"])
             population_group_moves(
                 rng, s["whole"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
             )
         if s["loose"] is not None and _takes(rng, loose):
             if moved:
                 s["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it
-            collapsed_moves(
-                rng, s["tasks"], s["loose"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
-                float(self.pi), self.n_tasks, s["reflections"], _REFLECTIONS,
-            )  # fmt: skip
+            self._collapsed_moves(rng, s)
         plain_sweep(
             rng, s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
             float(self.pi), float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks,
         )  # fmt: skip
 
+    def _collapsed_moves(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """Step 0; where scales of features are learned they are stale in between, and drawn again at once."""
+        now = (s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"])
+        nu, pi, T, tasks, loose = float(self.nu), float(self.pi), self.n_tasks, s["tasks"], s["loose"]
+        tries = (s["reflections"], _REFLECTIONS)
+        if self.scale_sd is None:
+            collapsed_moves(rng, tasks, loose, *now, nu, pi, T, *tries)
+            return
+        self._whiten_by(s, 1.0 / s["scales"])
+        tries = (s["reflections"], _REFLECTIONS)
+        ridge, constant = (s["scales"] / self.scale_sd) ** 2, loose._replace(regressors=s["constant"])
+        moves_without_scales(rng, tasks, loose, constant, *now, nu, pi, T, *tries, ridge)
+        self._draw_scales(rng, s)
+        regression_given_scales(rng, tasks, loose, *now, pi, T, s["reflections"])
+
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients (p, T), and the population."""
-        coefficients = _leave(state["W"], state["basis"], self.n_tasks)
+        coefficients = leave(state["W"], state["basis"], self.n_tasks)
         return {self.names[0]: coefficients, **self.record_population(state)}
 
     def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -381,15 +380,3 @@ class NormalInverseWishartKernel:
 def _takes(rng: np.random.Generator, share: float) -> bool:
     """Whether a sweep is one of this share of all; a sure thing takes no random number."""
     return share >= 1.0 or (share > 0.0 and rng.random() < share)
-
-
-def to_lanes(array: np.ndarray) -> np.ndarray:
-    """An array of tasks (blocks * lanes, ...) as (blocks, ..., lanes)."""
-    split = array.reshape(-1, LANES, *array.shape[1:])
-    return np.ascontiguousarray(np.moveaxis(split, 1, -1))
-
-
-def from_lanes(array: np.ndarray) -> np.ndarray:
-    """The inverse of :func:`to_lanes`."""
-    moved = np.moveaxis(array, -1, 1)
-    return moved.reshape(-1, *moved.shape[2:])

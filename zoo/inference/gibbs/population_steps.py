@@ -17,6 +17,7 @@ __all__ = [
     "Tasks",
     "draw_coefficients",
     "draw_population",
+    "draw_with_factor",
     "factorise",
     "plain_sweep",
     "translate",
@@ -160,7 +161,7 @@ def translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
             linear[i] += residual
     linear -= pi * (P @ mu)
     factor = np.linalg.cholesky(precision)
-    step = _draw_with_factor(rng, factor, linear)
+    step = draw_with_factor(rng, factor, linear)
     mu += step
     for block in range(W.shape[0]):
         for i in range(D):
@@ -169,7 +170,7 @@ def translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
 
 
 @njit(cache=True, nogil=True)
-def _draw_with_factor(rng, factor, linear):
+def draw_with_factor(rng, factor, linear):
     """Draw with precision ``factor factor'`` and this linear term, which is used up."""
     D = len(linear)
     for i in range(D):

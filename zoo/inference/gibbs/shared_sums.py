@@ -171,3 +171,8 @@ class SharedSums(NamedTuple):
         subtract_shared(known.starts, known.feature, self.centre_by_beta, beta, tasks.centre)
         errors = (self.least, self.best, self.curvature, beta, tasks.sse)
         _squared_errors(known.starts, known.feature, known.square_starts, *errors)
+
+    def scaled(self, scales: np.ndarray) -> SharedSums:
+        """With ``linear`` and ``cross``, which a joint draw reads, for features multiplied by ``scales`` (D,)."""
+        active = self.active._replace(cross=self.active.cross * scales)
+        return self._replace(active=active, linear=self.linear * scales[:, None])

@@ -26,8 +26,9 @@ __all__ = ["NIWEngines"]
 
 # EM stops where twenty steps gain less log-likelihood than this, if no tolerance is given.
 _MIN_GAIN = 1e-3
-# Rows a task for each of its coefficients, below which group moves pay (benchmarks/niw.py).
-_FEW_ROWS = 2
+# Rows a task for each of its coefficients, below which group moves pay (benchmarks/niw.py), and the same where the
+# likelihood is not Gaussian: of a label, the information is a quarter of that of a row with a noise of 1 at most.
+_FEW_ROWS, _FEW_LABELS = 2, 8
 # Numbers in the covariances of all tasks, above which EM leaves them out.
 _MOST_COVARIANCES = 2e7
 
@@ -127,7 +128,8 @@ class NIWEngines(NIWHierarchy):
         if off:
             options = {"loose": 0, **options}
         if group_moves is None:
-            few = data.n_rows < _FEW_ROWS * data.n_tasks * population.inputs.shape[1]
+            least = _FEW_ROWS if self._conjugate else _FEW_LABELS
+            few = data.n_rows < least * data.n_tasks * population.inputs.shape[1]
             group_moves = True if few or self._crawls(data, y) else None
         hierarchy: dict[str, Any] = {
             "inputs": population.inputs,
@@ -142,6 +144,7 @@ class NIWEngines(NIWHierarchy):
             "group_moves": group_moves,
             "weight": data.weight,
             "shared": self.engine_shared(data),
+            "scale_sd": self.scale_sd,
         }
         if not self._conjugate:
             options.pop("loose", None)

@@ -13,7 +13,7 @@ import xarray as xr
 from zoo.core.hooks import ModelData
 from zoo.core.joining import of_some_task
 from zoo.core.methods import UnsupportedMethodError
-from zoo.core.prior_density import coefficients_density, covariance_density
+from zoo.core.prior_density import coefficients_density, covariance_density, half_t_density
 from zoo.core.shared import SharedCoefficients
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
@@ -122,7 +122,10 @@ class NIWHierarchy(SharedCoefficients):
             return None
         white_cov = back @ values[cov] @ back.T
         if name == cov:
-            return covariance_density(white_cov, CovariancePrior(nu=self.delta + len(back) - 1.0))
+            nu = self.delta + len(back) - 1.0
+            if self.scale_sd is not None:
+                return half_t_density(white_cov, nu, self.scale_sd)
+            return covariance_density(white_cov, CovariancePrior(nu=nu))
         white_mean = pt.dot(back, values[mean])[:, None]
         if name == mean:
             return coefficients_density(white_mean, white_cov / self.pi, np.eye(1))
@@ -131,8 +134,13 @@ class NIWHierarchy(SharedCoefficients):
 
     @property
     def _has_inverse_wishart(self) -> bool:
-        """Whether the covariance of the population has this prior."""
+        """Whether the covariance of the population has this prior, given scales of features where these are learned."""
         return True
+
+    @property
+    def scale_sd(self) -> float | None:
+        """Standard deviation of the normal law of learned scales of features; None where scales are given."""
+        return None
 
     def _factor(self, rank: int) -> Any:
         """A lower factor of the whitened covariance."""

@@ -61,11 +61,15 @@ class NIWLinear(NIWBase):
         The paper's precision of the prior in EM, eq (8), above 0. Only EM reads it: the paper's tau = 1 stands for
         :math:`\nu = \tau - D - 2` and scale :math:`\tau C_0`, which is no proper prior. "prior": the mode under the
         prior of full Bayes.
-    scale : float or (D, D) array_like
-        :math:`C_0`; a number multiplies the identity. The default is the paper's; with D standardized features 1/D
-        expects functions of variance 1, and predicts new tasks better where tasks are few.
-    covariance_prior : {"inverse_wishart", "lkj"}
-        "lkj": half-normal standard deviations and an LKJ(2) correlation matrix, on features whitened by ``scale``.
+    scale : float or (D, D) array_like, optional
+        :math:`C_0`; a number multiplies the identity. The default is 1/D, with D the number of features: with
+        standardized features it expects functions of variance 1, however many there are. The paper has 1.
+    covariance_prior : {"inverse_wishart", "half_t", "lkj"}
+        On features whitened by ``scale``. "half_t": every feature has a scale of its own, which is learned,
+        :math:`C \mid g \sim IW(\delta, \operatorname{diag}(g^2))` with :math:`g_d \sim N(0, \delta)`: standard
+        deviations over tasks are half-t with ``delta`` degrees of freedom and scale 1 (Huang & Wand 2013). EM knows
+        nothing of it, and has the paper's prior. "lkj": half-normal standard deviations and an LKJ(2) correlation
+        matrix.
 
     Notes
     -----
@@ -85,14 +89,15 @@ class NIWLinear(NIWBase):
     names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
     dim: ClassVar[str] = "feature"
 
-    scale: Any = 1.0
+    scale: Any = None
     covariance_prior: str = "inverse_wishart"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of(self.covariance_prior, ("inverse_wishart", "lkj"), "covariance_prior")
+        one_of(self.covariance_prior, ("inverse_wishart", "half_t", "lkj"), "covariance_prior")
         if np.ndim(self.scale) == 0:
-            positive(self.scale, "scale")
+            if self.scale is not None:
+                positive(self.scale, "scale")
         else:
             matrix = covariance(self.scale, "scale")
             object.__setattr__(self, "scale", tuple(tuple(float(v) for v in row) for row in matrix))
@@ -185,12 +190,14 @@ class NIWLinear(NIWBase):
     def _factor(self, rank: int) -> Any:
         if self.covariance_prior == "inverse_wishart":
             return super()._factor(rank)
+        if self.covariance_prior == "half_t":
+            return pm.HalfNormal("_basis_scale", self.scale_sd, dims="basis")[:, None] * super()._factor(rank)
         deviation = pm.HalfNormal("_basis_deviation", 1.0, dims="basis")
         return deviation[:, None] * _lkj_factor("_basis_partial", rank)
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if self.covariance_prior == "inverse_wishart":
+        if self.covariance_prior != "lkj":
             return super().method_table()
         return ModelFactory.method_table(self)
 
@@ -207,7 +214,12 @@ class NIWLinear(NIWBase):
 
     @property
     def _has_inverse_wishart(self) -> bool:
-        return self.covariance_prior == "inverse_wishart"
+        return self.covariance_prior != "lkj"
+
+    @property
+    def scale_sd(self) -> float | None:
+        """Standard deviation of the normal law of learned scales; None where scales are given."""
+        return float(np.sqrt(self.delta)) if self.covariance_prior == "half_t" else None
 
     def learned_kernel(self, fit: Fit, combine: bool = True) -> LearnedKernel:
         """``x' C x'`` with the posterior mean of C; combined, EM's C is shrunk towards the prior's scale (eq 19)."""
@@ -243,7 +255,7 @@ class NIWLinear(NIWBase):
         """Lower factor of the scale matrix."""
         if isinstance(self.scale, tuple):
             return np.linalg.cholesky(np.array(self.scale))
-        return np.sqrt(float(self.scale)) * np.eye(D)
+        return np.sqrt(1.0 / D if self.scale is None else float(self.scale)) * np.eye(D)
 
 
 def _lkj_factor(name: str, size: int) -> Any:

@@ -1,0 +1,66 @@
+"""The steps of a sweep that draw learned scales of features, for kernels of populations.
+
+:mod:`zoo.inference.gibbs.feature_scales` has the model and the two draws.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.inference.gibbs.collapsed_regression import Reflections
+from zoo.inference.gibbs.feature_scales import draw_scales, scaled_sums, scales_given_whitened, whiten
+from zoo.inference.gibbs.population_steps import Tasks
+
+__all__ = ["ScaleSteps"]
+
+
+class ScaleSteps:
+    """What :class:`~zoo.inference.gibbs.normal_inverse_wishart.NormalInverseWishartKernel` does with scales."""
+
+    if TYPE_CHECKING:
+        scale_sd: float | None
+        nu: float
+        half: np.ndarray | None
+        shared: Any
+
+        @property
+        def _basis(self) -> tuple[np.ndarray, int, float]: ...
+        @property
+        def _tasks(self) -> Tasks: ...
+        def _reflections(self, half: np.ndarray, m: int) -> Reflections: ...
+        def _follow_shared(self, state: dict[str, Any]) -> None: ...
+
+    def _follow_scales(self, state: dict[str, Any]) -> None:
+        """Make the basis, and what is made of the inputs, again from those of scales of 1: no rounding adds up."""
+        rotation, m, _ = self._basis
+        half = rotation if self.half is None else self.half @ rotation
+        state["basis"][:] = half * state["scales"]
+        if m:
+            state["reflections"] = self._reflections(state["basis"], m)
+        self._scale_sums(state)
+
+    def _scale_sums(self, state: dict[str, Any]) -> None:
+        """Make the sums over rows again."""
+        scaled_sums(self._tasks, state["scales"], state["tasks"])
+        if self.shared is not None:
+            self._follow_shared(state)
+
+    def _draw_scales(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """Scales of features given coefficients and covariance."""
+        if self.scale_sd is not None:
+            self._whiten_by(s, draw_scales(rng, s["P"], s["scales"], float(self.scale_sd), float(self.nu)))
+
+    def _whiten_by(self, s: dict[str, Any], factor: np.ndarray) -> None:
+        """Coefficients and covariance stay the same, and are whitened by scales ``factor`` (D,) times as large."""
+        whiten(s["W"], s["mu"], s["P"], s["C"], factor)
+        s["scales"] *= factor
+        self._follow_scales(s)
+
+    def _draw_scales_again(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """The same given whitened coefficients, for sums over rows without the part of shared coefficients."""
+        if self.scale_sd is not None:
+            now = (s["tasks"], s["W"], s["inverse_noise"], s["scales"])
+            s["scales"] *= scales_given_whitened(rng, *now, float(self.scale_sd))
+            self._follow_scales(s)

@@ -97,12 +97,10 @@ def level_without_constant(X: np.ndarray, y: np.ndarray, task: np.ndarray, n_tas
     order, sizes = np.argsort(task, kind="stable"), np.bincount(task, minlength=n_tasks)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     enough = np.flatnonzero(sizes >= X.shape[1] + 2)
-    most = max(1, int(_MOST_ROWS / max(sizes[enough].mean(), 1.0))) if len(enough) else 0
-    some = (
-        enough[np.unique(np.linspace(0, len(enough) - 1, min(len(enough), most)).astype(np.int64))]
-        if most
-        else enough
-    )
+    if not len(enough):
+        return 0.0
+    most = min(len(enough), max(1, int(_MOST_ROWS / sizes[enough].mean())))
+    some = enough[np.linspace(0, len(enough) - 1, most).astype(np.int64)]
     before, gained, constants, free = 0.0, 0.0, 0, 0
     for t in some:
         at = order[starts[t] : starts[t + 1]]

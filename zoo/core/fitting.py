@@ -133,20 +133,19 @@ def _warn_of_a_missing_constant(
 ) -> None:
     """Warn where functions are 0 if all features are, and the levels of tasks show that they must not be."""
     responses = model.likelihood.responses
-    # A model with a field for an intercept or a mean was asked already.
-    if data.is_sparse or not data.n_features or hasattr(model, "intercept") or hasattr(model, "mean"):
+    if data.is_sparse or not data.n_features:
         return
     features = [part for part in (prepared.inputs, prepared.shared) if part is not None]
     if any(np.any((np.ptp(part, axis=0) == 0.0) & (part[0] != 0.0)) for part in features):
         return
     share, wanted = 0.0, {"feature"}
     if responses != "grades":
+        if hasattr(model, "intercept") or hasattr(model, "mean"):
+            return  # a model with a field for a level leaves that to the user
         rows = np.hstack([part for part in (prepared.X, prepared.shared) if part is not None])
         seen = np.log(y + 0.5) if responses == "counts" else y
-        share, wanted = (
-            level_without_constant(rows, seen, prepared.task, prepared.n_tasks),
-            {"feature", "task"},
-        )
+        wanted = {"feature", "task"}
+        share = level_without_constant(rows, seen, prepared.task, prepared.n_tasks)
         if share <= _LEVELS:
             return
     if not wanted <= set(model.variable_dims(prepared, y).get("coefficients", ())):
@@ -155,8 +154,10 @@ def _warn_of_a_missing_constant(
     if len(model.coords(prepared)["feature"]) + len(prepared.shared_names) > data.n_features:
         return
     if responses == "grades":
-        why = "the first cut point of the grades is 0, so that the lowest grade has probability 1/2 where all"
-        said = f"no feature is constant, and {why} features are 0."
+        said = (
+            "no feature is constant, and the first cut point of the grades is 0, so that the lowest grade has "
+            "probability 1/2 where all features are 0."
+        )
     else:
         said = (
             "no feature is constant, so that every function is 0 where all features are 0, and a constant in each task "

@@ -23,9 +23,9 @@ _LEAST_ROWS = 4
 class Panel(NamedTuple):
     """Which columns of a file are what.
 
-    ``file``: package of R and name of the table. ``y`` and ``task`` are columns, ``numbers`` features as they are,
-    ``classes`` features that become a column of 0 and 1 for each value but the first, and ``logs`` those of all these
-    of which the logarithm is taken.
+    ``file`` is a package of R and the name of a table in it, and ``y`` and ``task`` are columns of that table.
+    ``numbers`` are features as they are. Each of the ``classes`` becomes a column of 0 and 1 for every value but the
+    first. ``logs`` are the columns of which the logarithm is taken.
     """
 
     file: str

@@ -39,9 +39,8 @@ def yardsticks_of(fit: Fit, random_seed: Any) -> dict[str, Fit]:
     word = "logistic" if fit.factory.likelihood.labels else "gaussian"
     models = (IndependentTasks(likelihood=word), PooledTasks(likelihood=word))
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "no feature is constant"
-        )  # said of the user's own model, where it has none
+        # The fit has said so of the user's own model, where it has no constant either.
+        warnings.filterwarnings("ignore", "no feature is constant")
         return {
             type(model).__name__: model.fit(
                 data_for(model, fit.data), next(iter(model.methods)), random_seed=random_seed, progress=False

@@ -275,7 +275,7 @@ class NormalInverseWishartKernel(ScaleSteps):
 
     @property
     def _changing(self) -> tuple[str, ...]:
-        """Arrays of the state that say where a chain is."""
+        """Names of the arrays that a snapshot of the state needs; the others are made from these and the data."""
         return ("W", "mu", "P", "C", "inverse_noise", *(() if self.scale_sd is None else ("scales",)))
 
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:

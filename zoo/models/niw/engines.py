@@ -26,8 +26,8 @@ __all__ = ["NIWEngines"]
 
 # EM stops where twenty steps gain less log-likelihood than this, if no tolerance is given.
 _MIN_GAIN = 1e-3
-# Rows a task for each of its coefficients, below which group moves pay (benchmarks/niw.py), and the same where the
-# likelihood is not Gaussian: of a label, the information is a quarter of that of a row with a noise of 1 at most.
+# Group moves pay where a task has fewer rows per coefficient than this (benchmarks/niw.py). The second number is for
+# likelihoods that are not Gaussian: a label tells at most a quarter of what a row with a noise of 1 tells.
 _FEW_ROWS, _FEW_LABELS = 2, 8
 # Numbers in the covariances of all tasks, above which EM leaves them out.
 _MOST_COVARIANCES = 2e7

@@ -197,7 +197,7 @@ class NIWLinear(NIWBase):
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if self.covariance_prior != "lkj":
+        if self._has_inverse_wishart:
             return super().method_table()
         return ModelFactory.method_table(self)
 

@@ -469,6 +469,48 @@ def test_duplicates():
     assert look_at_data(_table(**columns, far=far)) == ""
 
 
+def test_features_that_depend_on_one_another():
+    rng, task, columns = _columns()
+    above, below = rng.standard_normal((2, len(task)))
+    columns = {**columns, "above": above, "below": below}
+    assert look_at_data(_table(**columns, living=above + below + 0.3 * rng.standard_normal(len(task)))) == ""
+    text = look_at_data(_table(**columns, living=100.0 * (above + below)))
+    assert "Features 'above', 'below' and 'living' are linearly dependent" in text
+    assert "'x'" not in text
+
+
+def test_columns_of_a_category_depend_on_one_another_beside_a_constant():
+    rng, task, columns = _columns()
+    level = rng.integers(3, size=len(task))
+    one_hots = {f"level {k}": (level == k).astype(float) for k in range(3)}
+    assert look_at_data(_table(**columns, **one_hots)) == ""
+    text = look_at_data(_table(**columns, **one_hots, one=1.0))
+    assert "Features 'level 0', 'level 1' and 'level 2' are linearly dependent" in text
+    assert "'x'" not in text and "'one'" not in text
+
+
+def test_two_sets_of_dependent_features_are_told_apart():
+    rng, task, columns = _columns()
+    a, b, c, d = rng.standard_normal((4, len(task)))
+    data = _table(**columns, a=a, b=b, ab=a - 2.0 * b, c=c, d=d, cd=c + 1e3 * d)
+    assert "'a', 'b' and 'ab'; and 'c', 'd' and 'cd' are linearly dependent" in look_at_data(data)
+
+
+def test_dependence_of_more_features_than_rows_is_not_said():
+    rng, _, columns = _columns(tasks=3, size=2)
+    assert look_at_data(_table(**columns, **{f"z{j}": rng.standard_normal(6) for j in range(6)})) == ""
+
+
+def test_dependence_that_a_few_rows_of_many_break(monkeypatch):
+    rng, task, columns = _columns(size=100)
+    monkeypatch.setattr("zoo.core.data_look._ROWS_TO_DEPEND", 50)
+    a, b = rng.standard_normal((2, len(task)))
+    total = a + b
+    assert "are linearly dependent" in look_at_data(_table(**columns, a=a, b=b, total=total))
+    total[7] += 1.0
+    assert "are linearly dependent" not in look_at_data(_table(**columns, a=a, b=b, total=total))
+
+
 def test_classes_that_one_feature_separates():
     rng, task, columns = _columns()
     columns["y"] = np.where(rng.standard_normal(len(task)) > 0.0, 1.0, -1.0)

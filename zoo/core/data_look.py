@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg import qr, solve_triangular
 from scipy.stats import f as f_law
 
 from zoo.data.multitask import MultiTaskData
@@ -20,6 +21,9 @@ _EQUAL = 1.0 - 1e-10
 # Multiplications for the correlations of all features.
 _MOST_MULTIPLICATIONS = 2e9
 _LEAST_ROWS_TO_CORRELATE = 1_000
+# Of linear dependence: features and rows that are looked at, sets that are looked for, and the part of a feature that
+# rounding leaves of it, or that a coefficient of size 0 is.
+_MOST_DEPENDENT, _ROWS_TO_DEPEND, _SETS, _NOTHING = 500, 100_000, 20, 1e-8
 # Fewer rows than that are often separated by chance.
 _LEAST_ROWS, _LEAST_OF_A_CLASS = 10, 3
 _SHOWN = 4
@@ -48,6 +52,8 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
         - two or more features that vary, within every task, by less than one hundredth of their
           variance over all rows: a task then tells the sum of their contributions, and not the coefficient of each;
         - pairs of features with a correlation above 0.995 in size;
+        - sets of three features or more of which each is an exact linear function of the others, of at most 500
+          features and fewer than rows. A constant counts as one of them where the features have one;
         - tasks whose classes one feature separates, of at least ten rows.
     """
     if data.is_sparse or data.n_features > _MOST_FEATURES:
@@ -70,6 +76,15 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
         ]
         more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
         sentences.append(f"features {', '.join(shown)}{more} say the same: drop one of each pair.")
+    dependent = [members for members in _dependent(X) if not still[members].all()]
+    if dependent:
+        shown = [_listed([names[j] for j in members]) for members in dependent[:_SHOWN]]
+        more = f", and {len(dependent) - _SHOWN} more such sets" if len(dependent) > _SHOWN else ""
+        sentences.append(
+            f"features {'; and '.join(shown)}{more} are linearly dependent: each is an exact linear function of the "
+            "others, so that no row tells their coefficients apart. Drop one of each set; of the columns of a category "
+            "this is the level that the others are compared with."
+        )
     if labels is not None:
         separated = _separated(X, data.task, data.n_tasks, labels)
         if separated:
@@ -149,6 +164,40 @@ def _alike(X: np.ndarray) -> list[tuple[int, int, float]]:
     pairs = [(int(a), int(b)) for a, b in zip(i, j, strict=True)][: 100 * _SHOWN]
     found = [(a, b, _correlation(X[:, a], X[:, b])) for a, b in pairs]
     return sorted((pair for pair in found if abs(pair[2]) > _ALIKE), key=lambda pair: -abs(pair[2]))
+
+
+def _dependent(X: np.ndarray) -> list[list[int]]:
+    """Sets of at least three features of which each is an exact linear function of the others.
+
+    Some rows propose, all rows decide. A QR factorisation with pivots takes as many features as are independent; each
+    other one is a function of these, in one way only, and the features that it needs make a set with it.
+    """
+    n_rows, n_features = X.shape
+    if not 3 <= n_features <= _MOST_DEPENDENT or n_rows <= n_features:
+        return []
+    varies = _scores(X)[1]
+    has_constant = bool((~varies & (np.abs(X).max(axis=0) > 0.0)).any())
+    candidates = np.flatnonzero(varies)
+    few = n_rows <= _ROWS_TO_DEPEND
+    some = X if few else X[np.linspace(0, n_rows - 1, _ROWS_TO_DEPEND).round().astype(np.int64)]
+    Z = _lengths_of_one(some[:, candidates], has_constant)
+    R, order = qr(Z, mode="r", pivoting=True, check_finite=False)
+    rank = int((np.abs(np.diag(R)) > _NOTHING).sum())
+    found = []
+    for k in range(rank, min(rank + _SETS, len(order))):
+        weights = solve_triangular(R[:rank, :rank], R[:rank, k])
+        members = sorted([candidates[order[k]], *candidates[order[:rank][np.abs(weights) > _NOTHING]]])
+        Z = _lengths_of_one(X[:, members], has_constant)
+        if len(members) > 2 and np.linalg.svd(np.linalg.qr(Z, mode="r"), compute_uv=False)[-1] < _NOTHING:
+            found.append([int(j) for j in members])
+    return sorted(found)
+
+
+def _lengths_of_one(X: np.ndarray, centred: bool) -> np.ndarray:
+    """Columns of length 1, less their means where that is asked for; columns of zeros stay."""
+    Z = X - X.mean(axis=0) if centred else X
+    length = np.linalg.norm(Z, axis=0)
+    return Z / np.where(length > 0.0, length, 1.0)
 
 
 def _scores(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,11 @@ class Reflections(NamedTuple):
     sights: np.ndarray
     values: np.ndarray
 
+    def scaled(self, scales: np.ndarray) -> Reflections:
+        """The same where coordinates are whitened by ``scales`` (D,), of which the last m are the loose ones."""
+        own = scales[len(scales) - self.axes.shape[1] :]
+        return self._replace(axes=self.axes / own, sights=self.sights * own)
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _factorise(A):

@@ -42,9 +42,13 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.population_steps import LANES, draw_with_factor
+from zoo.inference.gibbs.population_steps import LANES
+from zoo.inference.gibbs.triangular import draw_by_precision, factorise
 
 __all__ = ["draw_scales", "scaled_sums", "scales_given_whitened", "whiten"]
+
+# What is left of a diagonal entry when only rounding errors are.
+_ROUNDING = 1e-14
 
 
 @njit(cache=True, nogil=True)
@@ -92,9 +96,10 @@ def scales_given_whitened(rng, tasks, W, inverse_noise, scales, sd):
         precision[i, i] += (scales[i] / sd) ** 2
         for j in range(i):
             precision[j, i] = precision[i, j]
-    factor = _factorised(precision)
-    if factor.shape[0] == D:
-        return draw_with_factor(rng, factor, linear)
+    factor = precision.copy()
+    if factorise(factor) > _ROUNDING:
+        draw_by_precision(rng, factor, linear)
+        return linear
     # Not positive definite in float64, as with copies of a feature and next to no noise: one scale after the other.
     now = np.ones(D)
     for i in range(D):
@@ -119,22 +124,3 @@ def scaled_sums(known, scales, tasks):
                 both = scales[i] * scales[j]
                 for b in range(LANES):
                     S[i, j, b] = of[i, j, b] * both
-
-
-@njit(cache=True, nogil=True)
-def _factorised(A):
-    """The lower Cholesky factor, of size 0 where there is none in float64."""
-    factor = np.zeros_like(A)
-    for j in range(A.shape[0]):
-        pivot = A[j, j]
-        for k in range(j):
-            pivot -= factor[j, k] * factor[j, k]
-        if not pivot > 1e-14 * A[j, j]:
-            return np.zeros((0, 0))
-        factor[j, j] = np.sqrt(pivot)
-        for i in range(j + 1, A.shape[0]):
-            total = A[i, j]
-            for k in range(j):
-                total -= factor[i, k] * factor[j, k]
-            factor[i, j] = total / factor[j, j]
-    return factor

@@ -14,7 +14,8 @@ With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
    :math:`y_t`;
 
 0. in some of the sweeps, where tasks hardly know some of their coefficients, :math:`(\mu, C)` with these integrated out
-   (:mod:`zoo.inference.gibbs.collapsed_population`): it leaves them stale, and step 1 draws them anew;
+   (:mod:`zoo.inference.gibbs.collapsed_population`); then, where tasks have few rows, one :math:`\sigma^2` of all with
+   w integrated out (:mod:`zoo.inference.gibbs.collapsed_noise`). Step 1 draws anew what they leave stale;
 1. :math:`w_t` with precision :math:`S_t / \sigma_t^2 + P` and linear term :math:`X_t' y_t / \sigma_t^2 + P \mu` (eqs
    5, 6);
 2. :math:`\sigma_t^2 \sim IG(a + N_t / 2,\; b + \tfrac12 |y_t - X_t w_t|^2)`, with
@@ -52,6 +53,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.inference.gibbs.collapsed_noise import Roots, collapsed_noise, roots_of, rows_are_few
 from zoo.inference.gibbs.collapsed_population import (
     collapsed_moves,
     moves_without_scales,
@@ -69,10 +71,7 @@ from zoo.inference.gibbs.population_lanes import (
 )
 from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
 from zoo.inference.gibbs.scale_steps import ScaleSteps
-from zoo.inference.gibbs.shared_coefficients import (
-    SharedFeatures,
-    draw_with_population,
-)
+from zoo.inference.gibbs.shared_coefficients import SharedFeatures, draw_with_population
 from zoo.inference.gibbs.shared_sums import SharedSums
 from zoo.inference.gibbs.task_sums import task_sums
 from zoo.inference.run.chains import copies, put_back
@@ -110,7 +109,8 @@ class NormalInverseWishartKernel(ScaleSteps):
     noise_by_task : bool
         One noise variance a task, or one for all.
     group_moves : bool, optional
-        Whether each sweep takes steps 4, and 0 where coefficients are loose; default: the rule above.
+        Whether each sweep takes steps 4, and 0 where coefficients are loose; None: the rule above. Without them the
+        noise is always drawn given the coefficients.
     loose : int, optional
         Coefficients that step 0 integrates out; default: those that :mod:`zoo.inference.gibbs.loose_directions` finds.
     sweep_shares : (float, float), optional
@@ -148,16 +148,16 @@ class NormalInverseWishartKernel(ScaleSteps):
         D, T = self.inputs.shape[1], self.n_tasks
         blocks = -(-T // LANES)
         rotation, m, _ = self._basis
-        half = rotation if self.half is None else self.half @ rotation
+        half, reflections = self._unscaled
         tasks = Tasks(*(part.copy() for part in self._tasks)) if self._sums_change else self._tasks
         spread = np.exp(rng.normal())
         state = {
             "tasks": tasks,
-            "basis": np.array(half, order="C"),
+            "basis": half.copy(),
             "shares": self._shares,
             "whole": whole_space(T, D) if self._shares[0] > 0.0 else None,
             "loose": loose_space(blocks, m, D) if m else None,
-            "reflections": self._reflections(half, m) if m else None,
+            "reflections": reflections,
             "space": Space(np.zeros((D, D, LANES)), np.zeros((D, LANES)), np.zeros((D, D))),
             "W": 0.1 * rng.standard_normal((blocks, D, LANES)),
             "mu": 0.1 * rng.standard_normal(D),
@@ -192,7 +192,7 @@ class NormalInverseWishartKernel(ScaleSteps):
 
     def look_at_rows(self) -> None:
         """Make what all chains share of the rows, before chains in several threads ask for it at once."""
-        _ = self._tasks
+        _ = self._tasks, self._noise_roots
 
     @cached_property
     def _shares(self) -> tuple[float, float]:
@@ -204,6 +204,13 @@ class NormalInverseWishartKernel(ScaleSteps):
         if self.scale_sd is not None or (self._basis[1] and self.inputs.shape[1] <= FEW_FEATURES):
             return 1.0, 1.0
         return _SHARES if self._basis[2] > _LITTLE_KNOWN else (0.0, 1.0)
+
+    @cached_property
+    def _noise_roots(self) -> Roots | None:
+        """What draws a noise of all tasks with the coefficients integrated out, where rows are few."""
+        if self.group_moves is False or self.noise_by_task or not rows_are_few(self._tasks):
+            return None
+        return roots_of(self.inputs @ self._basis[0], self.row, self.task, self.n_tasks, self.weight)
 
     @cached_property
     def _steady(self) -> tuple[np.ndarray, np.ndarray]:
@@ -225,11 +232,16 @@ class NormalInverseWishartKernel(ScaleSteps):
             return loose_axes(*known, self.scale_sd, steady, self.loose)
         return loose_basis(*known, steady, self.loose)
 
-    def _reflections(self, half: np.ndarray, m: int) -> Reflections:
-        """What reflections choose from, with ``half`` (p, D) from the sampler's coordinates to the coefficients."""
+    @cached_property
+    def _unscaled(self) -> tuple[np.ndarray, Reflections | None]:
+        """From the sampler's coordinates to the coefficients (p, D), and what reflections choose from; scales of 1."""
+        rotation, m, _ = self._basis
+        half = np.array(rotation if self.half is None else self.half @ rotation, order="C")
+        if not m:
+            return half, None
         chosen, values = self._steady
         axes = np.linalg.pinv(half)[-m:, chosen].T
-        return Reflections(np.ascontiguousarray(axes), np.ascontiguousarray(half[chosen, -m:]), values)
+        return half, Reflections(np.ascontiguousarray(axes), np.ascontiguousarray(half[chosen, -m:]), values)
 
     def _rotation(self) -> np.ndarray:
         """Eigenvectors of ``X'X`` over all rows."""
@@ -314,9 +326,7 @@ class NormalInverseWishartKernel(ScaleSteps):
         self._draw_scales(rng, s)
         self._draw_scales_again(rng, s)
         if self.shared is not None:
-            sums = s["shared_sums"]
-            if self.scale_sd is not None:
-                sums = sums.scaled(s["scales"])
+            sums = s["shared_sums"] if self.scale_sd is None else s["shared_sums"].scaled(s["scales"])
             self._draw_shared(rng, s, sums.linear, sums.active)
         moved = _takes(rng, group)
         if moved:
@@ -329,6 +339,13 @@ class NormalInverseWishartKernel(ScaleSteps):
             if moved:
                 s["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it
             self._collapsed_moves(rng, s)
+            moved = True
+        if self._noise_roots is not None:
+            if moved:
+                s["C"][:] = np.linalg.inv(s["P"])  # the noise reads it
+            roots = self._noise_roots if self.scale_sd is None else self._noise_roots.scaled(s["scales"])
+            prior = float(self.noise_shape), float(self.noise_rate)
+            collapsed_noise(rng, roots, s["tasks"], s["mu"], s["C"], s["inverse_noise"], *prior)
         plain_sweep(
             rng, s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
             float(self.pi), float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.triangular import draw_by_precision
 
 __all__ = [
     "LANES",
@@ -17,7 +18,6 @@ __all__ = [
     "Tasks",
     "draw_coefficients",
     "draw_population",
-    "draw_with_factor",
     "factorise",
     "plain_sweep",
     "translate",
@@ -161,29 +161,12 @@ def translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
             linear[i] += residual
     linear -= pi * (P @ mu)
     factor = np.linalg.cholesky(precision)
-    step = draw_with_factor(rng, factor, linear)
-    mu += step
+    draw_by_precision(rng, factor, linear)
+    mu += linear
     for block in range(W.shape[0]):
         for i in range(D):
             for b in range(LANES):
-                W[block, i, b] += step[i]
-
-
-@njit(cache=True, nogil=True)
-def draw_with_factor(rng, factor, linear):
-    """Draw with precision ``factor factor'`` and this linear term, which is used up."""
-    D = len(linear)
-    for i in range(D):
-        for j in range(i):
-            linear[i] -= factor[i, j] * linear[j]
-        linear[i] /= factor[i, i]
-    for i in range(D):
-        linear[i] += rng.standard_normal()
-    for i in range(D - 1, -1, -1):
-        linear[i] /= factor[i, i]
-        for j in range(i):
-            linear[j] -= factor[i, j] * linear[i]
-    return linear
+                W[block, i, b] += linear[i]
 
 
 @njit(cache=True, nogil=True)

@@ -26,19 +26,17 @@ class ScaleSteps:
         shared: Any
 
         @property
-        def _basis(self) -> tuple[np.ndarray, int, float]: ...
+        def _unscaled(self) -> tuple[np.ndarray, Reflections | None]: ...
         @property
         def _tasks(self) -> Tasks: ...
-        def _reflections(self, half: np.ndarray, m: int) -> Reflections: ...
         def _follow_shared(self, state: dict[str, Any]) -> None: ...
 
     def _follow_scales(self, state: dict[str, Any]) -> None:
         """Make the basis, and what is made of the inputs, again from those of scales of 1: no rounding adds up."""
-        rotation, m, _ = self._basis
-        half = rotation if self.half is None else self.half @ rotation
+        half, reflections = self._unscaled
         state["basis"][:] = half * state["scales"]
-        if m:
-            state["reflections"] = self._reflections(state["basis"], m)
+        if reflections is not None:
+            state["reflections"] = reflections.scaled(state["scales"])
         self._scale_sums(state)
 
     def _scale_sums(self, state: dict[str, Any]) -> None:

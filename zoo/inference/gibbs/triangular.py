@@ -11,15 +11,24 @@ __all__ = ["draw_by_precision", "factorise", "solve_lower", "solve_transposed"]
 
 @njit(cache=True, nogil=True)
 def factorise(A):
-    """The lower Cholesky factor of a small matrix, of which the lower triangle is read, in place."""
+    """The lower Cholesky factor of a small matrix, of which the lower triangle is read, in place.
+
+    Returned is the smallest share of a diagonal entry that the entries before it leave, from 0 to 1. It is the size of
+    a rounding error, or -1, where the matrix is not positive definite in float64; the factor is then worthless.
+    """
+    least = 1.0
     for j in range(len(A)):
+        whole = A[j, j]
         for i in range(j, len(A)):
             for k in range(j):
                 A[i, j] -= A[i, k] * A[j, k]
             if i == j:
+                share = A[j, j] / whole
+                least = min(least, share if share > 0.0 else -1.0)
                 A[j, j] = np.sqrt(A[j, j])
             else:
                 A[i, j] /= A[j, j]
+    return least
 
 
 @njit(cache=True, nogil=True)

@@ -26,8 +26,9 @@ __all__ = ["NIWEngines"]
 
 # EM stops where twenty steps gain less log-likelihood than this, if no tolerance is given.
 _MIN_GAIN = 1e-3
-# Group moves pay where a task has fewer rows per coefficient than this (benchmarks/niw.py). The second number is for
-# likelihoods that are not Gaussian: a label tells at most a quarter of what a row with a noise of 1 tells.
+# Group moves pay where tasks have fewer rows per coefficient than this, in their mean or, beside a few large tasks, in
+# their median (benchmarks/niw.py). The second number is for likelihoods that are not
+# Gaussian: a label tells at most a quarter of what a row with a noise of 1 tells.
 _FEW_ROWS, _FEW_LABELS = 2, 8
 # Numbers in the covariances of all tasks, above which EM leaves them out.
 _MOST_COVARIANCES = 2e7
@@ -129,7 +130,8 @@ class NIWEngines(NIWHierarchy):
             options = {"loose": 0, **options}
         if group_moves is None:
             least = _FEW_ROWS if self._conjugate else _FEW_LABELS
-            few = data.n_rows < least * data.n_tasks * population.inputs.shape[1]
+            size = np.bincount(data.task, minlength=data.n_tasks)
+            few = min(size.mean(), np.median(size)) < least * population.inputs.shape[1]
             group_moves = True if few or self._crawls(data, y) else None
         hierarchy: dict[str, Any] = {
             "inputs": population.inputs,

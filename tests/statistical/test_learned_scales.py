@@ -12,6 +12,7 @@ import pytest
 
 import zoo
 from tests.statistical.references import moments
+from zoo.core.methods import UnsupportedMethodError
 from zoo.inference.run.chains import run_chains
 
 
@@ -53,3 +54,8 @@ def test_collapsed_moves_keep_the_posterior(data):
         }
         worst = max(scores, key=lambda name: abs(scores[name]))
         assert abs(scores[worst]) < 5.0, f"{loose} loose axes, {worst}: z = {scores[worst]:.1f}"
+
+
+def test_em_refuses_learned_scales(data):
+    with pytest.raises(UnsupportedMethodError, match="method 'em' knows no learned scales of features"):
+        zoo.NIWLinear(covariance_prior="half_t").fit(data, "em", progress=False)

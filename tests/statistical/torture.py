@@ -3,7 +3,8 @@
 A job is a case of ``torture_cases``, a factory with its fields, and a method whose draws claim the
 exact posterior. It tells the truth where R-hat and the effective sample sizes of all entries are
 within the limits, or where the fit warned. Each job runs in a process of its own, and its result is
-kept in the folder, so that the same call goes on after a kill. At the end stands a table, and the
+kept in the folder, so that the same call goes on after a kill. ``--draws 2000`` doubles draws and warm-up, and takes
+a folder of its own. At the end stands a table, and the
 exit status is 1 if a job failed, or was out of bounds without a word.
 """
 
@@ -17,7 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -270,10 +271,12 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, one of which a job has")
     parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--seconds", type=float, default=120.0, help="limit of each job")
+    parser.add_argument("--draws", type=int, default=1000, help="of each chain, after as many of warm-up")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--job", help="run one job here, without a limit")
     arguments = parser.parse_args()
-    jobs = list(all_jobs())
+    length = {"draws": arguments.draws, "tune": arguments.draws}
+    jobs = [replace(job, settings={**job.settings, **length}) for job in all_jobs()]
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.job:
         [job] = [j for j in jobs if j.name == arguments.job]
@@ -288,7 +291,7 @@ def main() -> int:
     if arguments.list:
         print("\n".join(job.name for job in jobs))
         return 0
-    python = [sys.executable, "-m", "tests.statistical.torture"]
+    python = [sys.executable, "-m", "tests.statistical.torture", "--draws", str(arguments.draws)]
     lines, failures = [], []
     for job in jobs:
         result = kept_result(job, arguments.folder, arguments.seconds, python)

@@ -43,7 +43,7 @@ class NIWEngines(NIWHierarchy):
         if not self.likelihood.augmented:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
-        if not self._conjugate or self.shared:
+        if not self._conjugate or self.shared or self.scale_sd is not None:
             return [gibbs, *super().method_table()]
         return [
             gibbs,
@@ -61,6 +61,8 @@ class NIWEngines(NIWHierarchy):
         """Why a method that others have cannot do with these fields; nothing where that is not the reason."""
         if method == "em" and self._conjugate and self.shared:
             return "method 'em' knows no shared coefficients, and shared names such ones."
+        if method == "em" and self._conjugate and self.scale_sd is not None:
+            return "method 'em' knows no learned scales of features, and covariance_prior='half_t' asks for them."
         return super().unserved(method)
 
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:

@@ -67,9 +67,8 @@ class NIWLinear(NIWBase):
     covariance_prior : {"inverse_wishart", "half_t", "lkj"}
         On features whitened by ``scale``. "half_t": every feature has a scale of its own, which is learned,
         :math:`C \mid g \sim IW(\delta, \operatorname{diag}(g^2))` with :math:`g_d \sim N(0, \delta)`: standard
-        deviations over tasks are half-t with ``delta`` degrees of freedom and scale 1 (Huang & Wand 2013). EM knows
-        nothing of it, and has the paper's prior. "lkj": half-normal standard deviations and an LKJ(2) correlation
-        matrix.
+        deviations over tasks are half-t with ``delta`` degrees of freedom and scale 1 (Huang & Wand 2013).
+        Methods ``gibbs`` and ``nuts`` have it. "lkj": half-normal standard deviations and an LKJ(2) correlation matrix.
 
     Notes
     -----

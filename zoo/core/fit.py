@@ -19,6 +19,7 @@ from zoo.core.convergence import Diagnosis, diagnose, diagnostics_table
 from zoo.core.grade_predictions import grade_summaries
 from zoo.core.groups import add_log_likelihood, extend
 from zoo.core.methods import MissingCapabilityError
+from zoo.core.new_levels import with_new_levels
 from zoo.core.prediction_rows import read_prediction
 from zoo.core.prediction_tables import prediction_table, require_output
 from zoo.core.predictive_law import summaries
@@ -276,6 +277,15 @@ class Fit:
             }
         )
 
+    def with_new_levels(self, X: Any, random_seed: Any = None) -> Any:
+        """The fit with an effect of every level of further groups in a table, to predict levels that it has not seen.
+
+        ``fit.with_new_levels(df).predict(df)`` predicts rows of clinics that are new to a fit of ``y ~ x + (1 |
+        patient) + (1 | clinic)``. In each draw the effect of a new clinic comes from the law of all clinics. A
+        ValueError says where the data have no further groups, or X lacks the column of one.
+        """
+        return with_new_levels(self, X, random_seed)
+
     def rows_to_predict(
         self, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any
     ) -> tuple[MultiTaskData, Mapping[str, np.ndarray], np.random.Generator]:
@@ -313,20 +323,13 @@ class Fit:
         )
 
     def compute_log_likelihood(self) -> xr.DataTree:
-        """Add the group ``log_likelihood`` to ``idata``, for ``arviz.loo`` and ``arviz.compare``.
+        """Add ``log_likelihood`` with ``y`` (chain, draw, obs) to ``idata``, for ``arviz.loo`` and ``arviz.compare``.
 
-        What ``pm.compute_log_likelihood`` does for a model sampled by PyMC; here it works for every
-        inference method, from the posterior's variables. Log densities are on the model's scale: of
-        standardized responses where the data were standardized. That of a row of weight h is h
-        times the log density of its response, as in the model: the row is h rows alike, and leave-
-        one-out leaves all of them out. For a pseudo-likelihood they are pseudo-log-likelihoods, see
-        :class:`zoo.distributions.HingePseudoLikelihood`, and use :func:`zoo.diagnostics.loo` on
-        them.
-
-        Returns
-        -------
-        xarray.DataTree
-            ``idata``, with ``log_likelihood`` holding ``y`` (dims ``chain, draw, obs``).
+        It works for every inference method, from the posterior's variables. Log densities are on the model's scale: of
+        standardized responses where the data were standardized. That of a row of weight h is h times the log density
+        of its response: the row is h rows alike, and leave-one-out leaves all of them out. For a pseudo-likelihood
+        they are pseudo-log-likelihoods (:class:`zoo.distributions.HingePseudoLikelihood`): use
+        :func:`zoo.diagnostics.loo` on them.
         """
         return add_log_likelihood(self)
 

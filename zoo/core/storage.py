@@ -157,6 +157,11 @@ def _transform_to_json(transform: Transform | None) -> dict[str, Any] | None:
 def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     """Write a fit to a NetCDF file under a temporary name, then rename it; see :meth:`Fit.save`."""
     require_new(path, overwrite)
+    if fit.data.design is not None and fit.data.design.new_levels:
+        raise ValueError(
+            "the fit has levels that with_new_levels drew. Save the fit as it was before, and draw them again from the "
+            "loaded one."
+        )
     tree = fit.idata.copy()
     tree.attrs.update(
         zoo_schema_version=SCHEMA_VERSION,

@@ -9,8 +9,8 @@ feature for each of its levels, shared by all tasks, of which the coefficients h
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -78,11 +78,13 @@ class FormulaDesign:
         transformations such as ``scale``.
     task : str
         The column behind the first bar.
+    new_levels : levels of further groups that the table has not, by group
     """
 
     formula: str
     table: pd.DataFrame
     task: str
+    new_levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def described(self) -> Any:
@@ -113,7 +115,8 @@ class FormulaDesign:
     @cached_property
     def levels(self) -> dict[str, list[str]]:
         """Levels of each further group, as text, in the order that tasks would have."""
-        return {group: task_column(self.table[group])[0] for group, _ in self.crossed_terms}
+        groups = [group for group, _ in self.crossed_terms]
+        return {g: [*task_column(self.table[g])[0], *self.new_levels.get(g, ())] for g in groups}
 
     @property
     def variables(self) -> list[str]:
@@ -191,10 +194,9 @@ class FormulaDesign:
     def _crossed(self) -> list[tuple[str, list[str], Any]]:
         """Of each crossed term its group, the names of its columns, and their design, None for ones."""
         found: list[tuple[str, list[str], Any]] = []
-        for term in self.described.group_terms:
-            if term.factor.name != self.task:
-                part = None if term.expr.name == INTERCEPT else self._design([term.expr])
-                found.append((term.factor.name, ["1"] if part is None else _names_of(part), part))
+        for term in (term for term in self.described.group_terms if term.factor.name != self.task):
+            part = None if term.expr.name == INTERCEPT else self._design([term.expr])
+            found.append((term.factor.name, ["1"] if part is None else _names_of(part), part))
         return found
 
     def _crossed_features(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -209,10 +211,11 @@ class FormulaDesign:
             own, code_of_own = task_column(table[group])
             code = pd.Index(levels).get_indexer(pd.Index(own))[code_of_own]
             if np.any(code < 0):
-                row = int(np.argmax(code < 0))
+                row, shown = int(np.argmax(code < 0)), ", ".join([*levels[:5], *["..."][: len(levels) > 5]])
+                level = table[group].iloc[row]
                 raise ValueError(
-                    f"column {group!r} has the level {table[group].iloc[row]!r} in row {row}, which the fit has not "
-                    f"seen. Known are {', '.join(levels[:5])}{', ...' if len(levels) > 5 else ''}."
+                    f"column {group!r} has the level {level!r} in row {row}, which the fit has not seen. Known are "
+                    f"{shown}. To predict new levels by the law of their group, use fit.with_new_levels(X)."
                 )
             values = np.ones((len(table), 1)) if part is None else _evaluated(self.formula, part, table)
             for name, value in zip(names, values.T, strict=True):

@@ -15,9 +15,10 @@ import pandas as pd
 from rich.console import Console
 
 from zoo.data.multitask import MultiTaskData
-from zoo.experiments.outputs import print_failures, write_table
+from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.request import require_known
 from zoo.experiments.scoreboard_methods import METHODS, Said
+from zoo.experiments.scoreboard_ranks import average_ranks, draw_ranks
 from zoo.experiments.scoreboard_sets import SETS
 from zoo.experiments.yardsticks import require_sklearn
 from zoo.support.checks import whole_number
@@ -77,6 +78,8 @@ def run_scoreboard(
 ) -> Outcome:
     """Run what has no file in ``out`` yet, and write ``scoreboard.csv`` and ``scoreboard.md`` there.
 
+    Where two methods or more have scores on two sets or more, ``ranks.png`` shows their average ranks.
+
     Parameters
     ----------
     out : Path
@@ -114,6 +117,10 @@ def run_scoreboard(
     if rows:
         frame, shown = table_of(pd.DataFrame(rows))
         write_table(out / "scoreboard", frame, [("", shown)], console)
+        scores = frame["score"].unstack("method")
+        if scores.shape[1] > 1 and len(scores.dropna()) > 1:
+            ranks = average_ranks(scores).rename("average rank").rename_axis("method").reset_index()
+            write_figure(out / "ranks", ranks, draw_ranks, scores, console)
     print_failures(outcome, console)
     return outcome
 

@@ -22,16 +22,33 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx-mathjax-offline",  # copies MathJax into _static: the site needs no network to show formulas
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinxcontrib.bibtex",
 ]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build", "jupyter_execute"]
 html_theme = "furo"
 html_title = "zoo"
+html_static_path = ["_static"]
+html_css_files = ["zoo.css"]
 
 nb_execution_mode = "off"  # the notebooks are stored with their outputs
 nb_merge_streams = True
-myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+
+mathjax_path = "mathjax/tex-chtml.js"  # in _static
+
+# What the button copies: of a block with prompts the commands alone, of any other block all of it.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "plain"
+bibtex_reference_style = "author_year"
 
 for name in ("arviz", "pytensor"):  # what they say about their configuration is no news here
     logging.getLogger(name).setLevel(logging.WARNING)

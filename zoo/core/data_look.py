@@ -82,8 +82,8 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
         more = f", and {len(dependent) - _SHOWN} more such sets" if len(dependent) > _SHOWN else ""
         sentences.append(
             f"features {'; and '.join(shown)}{more} are linearly dependent: each is an exact linear function of the "
-            "others, so that no row tells their coefficients apart. Drop one of each set; of the columns of a category "
-            "this is the level that the others are compared with."
+            "others, so that no row tells their coefficients apart. Drop one feature of each set. Of the columns of a "
+            "category, the one that is dropped is the level that the others are compared with."
         )
     if labels is not None:
         separated = _separated(X, data.task, data.n_tasks, labels)

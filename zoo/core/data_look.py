@@ -153,12 +153,11 @@ def _alike(X: np.ndarray) -> list[tuple[int, int, float]]:
 
     Some rows propose, all rows decide.
     """
-    n_rows, n_features = X.shape
+    n_features = X.shape[1]
     if n_features < 2:
         return []
     most = max(_LEAST_ROWS_TO_CORRELATE, int(_MOST_MULTIPLICATIONS / n_features**2))
-    some = X if n_rows <= most else X[np.linspace(0, n_rows - 1, most).round().astype(np.int64)]
-    scores, varies = _scores(some)
+    scores, varies = _scores(_some_rows(X, most))
     correlation = np.abs(scores.T @ scores)
     i, j = np.nonzero(np.triu(correlation > _ALIKE, 1) & varies & varies[:, None])
     pairs = [(int(a), int(b)) for a, b in zip(i, j, strict=True)][: 100 * _SHOWN]
@@ -178,31 +177,27 @@ def _dependent(X: np.ndarray) -> list[list[int]]:
     varies = _scores(X)[1]
     has_constant = bool((~varies & (np.abs(X).max(axis=0) > 0.0)).any())
     candidates = np.flatnonzero(varies)
-    few = n_rows <= _ROWS_TO_DEPEND
-    some = X if few else X[np.linspace(0, n_rows - 1, _ROWS_TO_DEPEND).round().astype(np.int64)]
-    Z = _lengths_of_one(some[:, candidates], has_constant)
+    Z = _scores(_some_rows(X, _ROWS_TO_DEPEND)[:, candidates], has_constant)[0]
     R, order = qr(Z, mode="r", pivoting=True, check_finite=False)
     rank = int((np.abs(np.diag(R)) > _NOTHING).sum())
     found = []
     for k in range(rank, min(rank + _SETS, len(order))):
         weights = solve_triangular(R[:rank, :rank], R[:rank, k])
         members = sorted([candidates[order[k]], *candidates[order[:rank][np.abs(weights) > _NOTHING]]])
-        Z = _lengths_of_one(X[:, members], has_constant)
+        Z = _scores(X[:, members], has_constant)[0]
         if len(members) > 2 and np.linalg.svd(np.linalg.qr(Z, mode="r"), compute_uv=False)[-1] < _NOTHING:
             found.append([int(j) for j in members])
     return sorted(found)
 
 
-def _lengths_of_one(X: np.ndarray, centred: bool) -> np.ndarray:
-    """Columns of length 1, less their means where that is asked for; columns of zeros stay."""
-    Z = X - X.mean(axis=0) if centred else X
-    length = np.linalg.norm(Z, axis=0)
-    return Z / np.where(length > 0.0, length, 1.0)
+def _some_rows(X: np.ndarray, most: int) -> np.ndarray:
+    """All rows, or so many of them that lie evenly among all."""
+    return X if len(X) <= most else X[np.linspace(0, len(X) - 1, most).round().astype(np.int64)]
 
 
-def _scores(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centred columns of length 1, and which columns vary."""
-    centred = X - X.mean(axis=0)
+def _scores(X: np.ndarray, without_mean: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of length 1, less their means unless told otherwise, and which columns vary."""
+    centred = X - X.mean(axis=0) if without_mean else X
     length = np.linalg.norm(centred, axis=0)
     varies = length > 1e-10 * np.linalg.norm(X, axis=0)
     return centred / np.where(varies, length, 1.0), varies

@@ -142,7 +142,7 @@ def _warn_of_a_missing_constant(
     if responses != "grades":
         if hasattr(model, "intercept") or hasattr(model, "mean"):
             return  # a model with a field for a level leaves that to the user
-        rows = np.hstack([part for part in (prepared.X, prepared.shared) if part is not None])
+        rows = prepared.X if prepared.shared is None else np.hstack([prepared.X, prepared.shared])
         seen = np.log(y + 0.5) if responses == "counts" else y
         wanted = {"feature", "task"}
         share = level_without_constant(rows, seen, prepared.task, prepared.n_tasks)
@@ -163,7 +163,7 @@ def _warn_of_a_missing_constant(
             "no feature is constant, so that every function is 0 where all features are 0, and a constant in each task "
             f"explains {share:.0%} of what regressions without one leave of y."
         )
-    warn_user(f"{said} Add a feature of ones: data.add_intercept().")
+    warn_user(f"{said} Call data.add_intercept() to add a feature of ones.")
 
 
 def data_look(model: Model, data: MultiTaskData, y: np.ndarray) -> str:

@@ -24,8 +24,9 @@ class Panel(NamedTuple):
     """Which columns of a file are what.
 
     ``file`` is a package of R and the name of a table in it, and ``y`` and ``task`` are columns of that table.
-    ``numbers`` are features as they are. Each of the ``classes`` becomes a column of 0 and 1 for every value but the
-    first. ``logs`` are the columns of which the logarithm is taken.
+    ``numbers`` are columns that become features unchanged. ``classes`` are columns of categories, and each of their
+    values but the first becomes a feature that is 1 where a row has that value and 0 elsewhere. ``logs`` are the
+    columns of which the logarithm is taken.
     """
 
     file: str

@@ -18,8 +18,8 @@ errors :math:`e_t` around least squares:
     \tfrac{\lambda}{2} e_t - \tfrac12 \log |K_t + I / \lambda| - \tfrac12 (q_t - R_t \mu)' (K_t + I / \lambda)^{-1}
     (q_t - R_t \mu) \Big] + \text{const} \tag{1}
 
-with :math:`\lambda = \sigma^{-2}`. The coefficients are stale after the draw, and step 1 draws them anew at once, so
-that both together are a draw of :math:`(\lambda, w)` given :math:`\mu` and C.
+with :math:`\lambda = \sigma^{-2}`. The coefficients are stale after the draw, and step 1 draws them anew at once. The
+two steps together draw :math:`(\lambda, w)` from its law given :math:`\mu` and C.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ class ScaleSteps:
     if TYPE_CHECKING:
         scale_sd: float | None
         nu: float
-        half: np.ndarray | None
         shared: Any
 
         @property

@@ -170,11 +170,11 @@ def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
 
     column, data = task_column(fitted), fitted.data
     design = data.design
-    left = None if design is None else design.formula.split("~", 1)[0].strip()
+    left = None if design is None else design.response_name
     if left is not None and y not in (None, left):
         raise ValueError(
-            f"--y is {y!r}, and the fit was made by a formula, which reads {left!r}. Leave --y out, and give the "
-            "columns of the file the names that the formula uses."
+            f"--y is {y!r}, and the {design.kind} of the fit reads {left!r}. Leave --y out, and give the columns of "
+            "the file the names that they had."
         )
     response = left or y or str(fitted.idata.attrs.get(Y_ATTRIBUTE, "y"))
     table = read_rows_of(fitted, path, column, [response] if data.grades else [], "--test")
@@ -182,10 +182,8 @@ def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
     if design is None:
         require_columns(table, path, {"--y": [response], "the fit": [column, *t, *features]})
     else:
-        of_response = sorted(set(design.described.response.term.var_names) - {""})
-        require_columns(
-            table, path, {"the formula of the fit": [*of_response, *design.variables, column, *t]}
-        )
+        wanted = [*design.response_columns, *design.variables, column, *t]
+        require_columns(table, path, {f"the {design.kind} of the fit": wanted})
     table = table.assign(**{column: _task_names(table, column, fitted)})
     if data.grades:
         table = table.assign(**{response: _as_grades(table[response], data.grades)})

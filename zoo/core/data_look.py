@@ -56,7 +56,7 @@ def look_at_data(data: MultiTaskData, labels: np.ndarray | None = None) -> str:
           features and fewer than rows. A constant counts as one of them where the features have one;
         - tasks whose classes one feature separates, of at least ten rows.
     """
-    if data.is_sparse or data.n_features > _MOST_FEATURES:
+    if data.is_sparse or data.n_features > _MOST_FEATURES or data.gaps is not None:
         return ""
     X = np.asarray(data.X)
     still = _still_within_tasks(X, data.task, data.n_tasks)

@@ -83,6 +83,12 @@ class ModelFactory(ModelHooks):
                 f"{type(self).__name__} has no such coefficients. Use NIWLinear or MaxMargin, or give every task a "
                 "coefficient of its own: dataclasses.replace(data, shared_names=())."
             )
+        if data.gaps is not None and not self.serves_gaps:
+            column = data.feature_names[int(np.argmax(data.gaps.any(axis=0)))]
+            raise ValueError(
+                f"feature {column!r} has gaps, and {type(self).__name__} makes numbers of the features before anything "
+                "is drawn. Use NIWLinear or MaxMargin, or fill the gaps in."
+            )
         data.require_rows_in_every_task(only_warn=self.allows_empty_tasks)
         if data.weight is not None and not self.likelihood.weights:
             raise ValueError(

@@ -133,7 +133,7 @@ def _warn_of_a_missing_constant(
 ) -> None:
     """Warn where functions are 0 if all features are, and the levels of tasks show that they must not be."""
     responses = model.likelihood.responses
-    if data.is_sparse or not data.n_features:
+    if data.is_sparse or not data.n_features or data.incomplete:
         return
     features = [part for part in (prepared.inputs, prepared.shared) if part is not None]
     if any(np.any((np.ptp(part, axis=0) == 0.0) & (part[0] != 0.0)) for part in features):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from zoo.core.missing_features import completed
 from zoo.data.multitask import MultiTaskData
 
 __all__ = ["SHARED", "ModelData"]
@@ -52,11 +53,15 @@ class ModelData:
     def in_model(cls, data: MultiTaskData, y: np.ndarray) -> ModelData:
         """Register the data in the PyMC model on the context stack."""
         shared = data.shares_inputs
+        if data.gaps is not None and shared:
+            raise ValueError("tasks share inputs that have gaps, which no model takes. Fill them in.")
         if shared:
             pm.modelcontext(None).add_coord("input_row", np.arange(data.n_inputs))
-        return cls(
+        view = cls(
             source=data,
-            inputs=pm.Data("X", data.inputs, dims=("input_row" if shared else "obs", "feature")),
+            inputs=pm.Data(
+                "X", _without_nan(data, data.inputs), dims=("input_row" if shared else "obs", "feature")
+            ),
             row=pm.Data("row", data.row, dims="obs") if shared else None,
             y=pm.Data("y_observed", y, dims="obs"),
             task=pm.Data("task_index", data.task, dims="obs"),
@@ -64,8 +69,10 @@ class ModelData:
             weight=None if data.weight is None else pm.Data("weight", data.weight, dims="obs"),
             shared=None
             if data.shared is None
-            else pm.Data("X_shared", data.shared, dims=("obs", "shared_feature")),
+            else pm.Data("X_shared", _without_nan(data, data.shared), dims=("obs", "shared_feature")),
         )
+        inputs, of_all_tasks = completed(data, view.inputs, view.shared)
+        return view if inputs is view.inputs else replace(view, inputs=inputs, shared=of_all_tasks)
 
     @classmethod
     def constant(cls, data: MultiTaskData) -> ModelData:
@@ -108,3 +115,8 @@ class ModelData:
     def per_row(self, parameter: Any) -> Any:
         """A parameter of the tasks (T,) as one value a row; a scalar stays as it is."""
         return parameter if parameter.ndim == 0 else parameter[self.task]
+
+
+def _without_nan(data: MultiTaskData, values: Any) -> Any:
+    """Features with zeros for gaps, which PyMC does not take as data; variables of the model replace them."""
+    return np.nan_to_num(values) if data.incomplete else values

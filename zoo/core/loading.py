@@ -14,8 +14,10 @@ import xarray as xr
 
 from zoo.core.fit import Fit
 from zoo.core.keep import KEEP
+from zoo.core.missing_features import MISSING
 from zoo.core.protocols import Model
 from zoo.core.storage import ATTRIBUTES, GROUPS, OPTIONAL, SCHEMA_VERSION, digest_of_tree
+from zoo.data.categories import CategoryDesign
 from zoo.data.formula import FormulaDesign
 from zoo.data.learned_mean import LearnedMean
 from zoo.data.multitask import MultiTaskData, Transform
@@ -180,10 +182,12 @@ def _task_column(saved: Any) -> str | None:
     return saved
 
 
-def _design(saved: Any, constant: Any) -> FormulaDesign | None:
-    """The design of a formula, with the columns that it was made of."""
+def _design(saved: Any, constant: Any) -> FormulaDesign | CategoryDesign | None:
+    """The design of a formula, with the columns that it was made of, or that of categories."""
     if saved is None:
         return None
+    if "formula" not in saved:
+        return CategoryDesign.of_description(saved)
     columns = [constant[f"formula_column_{i}"].to_numpy() for i in range(len(saved["columns"]))]
     design = FormulaDesign.of_description(saved, columns)
     design.features(design.table)  # raises where the two do not fit
@@ -259,7 +263,10 @@ def _data_from_tree(tree: xr.DataTree, saved: Any) -> MultiTaskData:
     n_rows = y.shape[0]
     feature_names = names([str(v) for v in constant["feature"].to_numpy()], "feature")
     task_names = names([str(v) for v in constant["task"].to_numpy()], "task")
-    inputs = finite_inputs(_inputs_from_variables(constant), "X", feature_names, allow_none=True)
+    gaps = MISSING in tree["posterior"]
+    inputs = finite_inputs(
+        _inputs_from_variables(constant), "X", feature_names, allow_none=True, allow_missing=gaps
+    )
     if inputs.shape[1] != len(feature_names) or ("row" not in constant and inputs.shape[0] != n_rows):
         raise ValueError(f"X has shape {inputs.shape}, for {n_rows} rows of {len(feature_names)} features")
     t = finite_matrix(constant["t"].to_numpy(), "t", None) if "t" in constant else None
@@ -280,6 +287,7 @@ def _data_from_tree(tree: xr.DataTree, saved: Any) -> MultiTaskData:
         t_names=_t_names(constant),
         weight=weight,
         transform=_transform_from_json(saved, len(feature_names)),
+        incomplete=gaps,
     )
 
 

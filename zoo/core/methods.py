@@ -145,6 +145,17 @@ def as_in(model: Model, cls: type, names: Iterable[str]) -> bool:
     return all(inspect.getattr_static(kind, name) is inspect.getattr_static(cls, name) for name in names)
 
 
+def _for_gaps(model: Model, method: str | None, data: MultiTaskData) -> str:
+    """The method that draws missing features with the rest of the model."""
+    column = data.feature_names[int(np.argmax(data.gaps.any(axis=0)))]
+    if method not in (None, "nuts"):
+        raise UnsupportedMethodError(
+            f"feature {column!r} has gaps, which missing='model' left to the model, and method {method!r} does not "
+            "draw them. Leave method out, or fill the gaps in."
+        )
+    return "nuts"
+
+
 def choose(model: Model, method: str | None, data: MultiTaskData) -> str:
     """The method that a fit takes: the one that was named, or the best one that takes the weights of the rows.
 
@@ -157,6 +168,8 @@ def choose(model: Model, method: str | None, data: MultiTaskData) -> str:
     available: Mapping[str, str] = model.methods
     weighted = model.weight_argument(data)
     taking = [m.name for m in table if m.name in available and m.weights]
+    if getattr(data, "gaps", None) is not None:
+        return _for_gaps(model, method, data)
     if method is None:
         best = model.default_method(data)
         return next(iter(taking), best) if weighted and best not in taking else best

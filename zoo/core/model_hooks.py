@@ -15,6 +15,7 @@ from zoo.core.drawn import as_arrays
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, UnsupportedMethodError
+from zoo.core.missing_features import require_in_graph
 from zoo.core.observed import ObservedByLikelihood
 from zoo.core.predictive import depends_on, pointwise_log_likelihood
 from zoo.core.pymc_models import FactoryModel
@@ -77,6 +78,9 @@ class ModelHooks(ObservedByLikelihood):
 
     prior_order: ClassVar[tuple[str, ...]] = ()
     """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
+
+    serves_gaps: ClassVar[bool] = True
+    """Whether features may be missing: not where the model makes numbers of them before anything is drawn."""
 
     serves_shared: ClassVar[bool] = False
     """Whether data may name features whose coefficient all tasks share (``data.shared_names``)."""
@@ -288,6 +292,7 @@ class ModelHooks(ObservedByLikelihood):
                 'Name the observed variable "y".'
             )
         self._require_weights_used(model, view)
+        require_in_graph(model, type(self).__name__)
         return model, f
 
     def _require_weights_used(self, model: pm.Model, view: ModelData) -> None:

@@ -12,6 +12,7 @@ import xarray as xr
 from zoo.core.drawn import as_arrays
 from zoo.core.hooks import SHARED
 from zoo.core.keep import require_draws
+from zoo.core.missing_features import draws_for
 from zoo.core.protocols import Fitted
 from zoo.data.multitask import MultiTaskData
 from zoo.data.new_rows import read_rows
@@ -88,6 +89,13 @@ def read_prediction(
         feature_names=fit.data.feature_names,
         t=t_values,
         t_names=None if t_values is None else fit.data.t_names,
+        incomplete=fit.data.incomplete,
     )
     rows.require_workable_scale(fitted=False)
-    return fit.factory.prepare(rows, fit.population_data, fit.data), posterior, rng
+    prepared = fit.factory.prepare(rows, fit.population_data, fit.data)
+    if rows.gaps is not None:
+        same = labels == [fit.data.task_names[code] for code in fit.data.task] and np.allclose(
+            rows.inputs, fit.data.inputs, rtol=1e-9, atol=1e-12, equal_nan=True
+        )
+        posterior = {**posterior, **draws_for(fit.posterior, prepared, same, rng)}
+    return prepared, posterior, rng

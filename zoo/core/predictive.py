@@ -16,6 +16,7 @@ from pytensor.graph.traversal import ancestors
 from scipy.special import ndtri
 
 from zoo.core.hooks import ModelData
+from zoo.core.missing_features import MISSING, gap_slices
 from zoo.core.protocols import Model
 from zoo.data.multitask import MultiTaskData
 from zoo.support.memory import require_memory
@@ -63,11 +64,15 @@ def predictive_draws(
     step = max(1, _VALUES_PER_BLOCK // n_draws)
     f = np.empty((n_draws, rows.n_rows))
     y = np.empty((n_draws, rows.n_rows))
+    gaps = gap_slices(rows)
     for start in range(0, rows.n_rows, step):
-        block = slice(start, start + step)
+        block = slice(start, min(start + step, rows.n_rows))
         function, inputs = _compile(factory, rows.take(block), list(flat), int(rng.integers(2**31)))
+        of_block = dict(flat)
+        if MISSING in flat:
+            of_block[MISSING] = flat[MISSING][:, gaps[block.start] : gaps[block.stop]]
         for s in range(n_draws):
-            f[s, block], y[s, block] = function(*(flat[name][s] for name in inputs))
+            f[s, block], y[s, block] = function(*(of_block[name][s] for name in inputs))
     return f, y
 
 

@@ -25,6 +25,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 
 from zoo.core.keep import require_draws
+from zoo.core.missing_features import MISSING
 from zoo.core.predictive import hidden_variables
 from zoo.core.protocols import Fitted, Model
 from zoo.data.multitask import MultiTaskData
@@ -386,6 +387,8 @@ def _why_fixed(new: FitModel, rows: MultiTaskData, fit: Fitted) -> str:
     if rows.feature_names != fit.data.feature_names:
         return "the columns of X are not the features of the data but what the model makes of them"
     reached = set(ancestors([new["y"]]))
+    if MISSING in new.named_vars:
+        return "values that are missing in its own rows are variables of this model"
     if new["X"] not in reached:
         return "the functions of this model are numbers at its own rows"
     free = set(new.named_vars.values())

@@ -152,6 +152,8 @@ class SharedCoefficients(ModelFactory):
                     "its coefficient is that task's. Leave it out of shared, or out of the data."
                 )
         everything: Any = data.inputs if is_sparse(data.inputs) else data.X
+        if data.gaps is not None:
+            everything = everything[~data.gaps.any(axis=1)]
         # The levels of a further group always add up to a column; their own prior tells them apart.
         fixed = [i for i, name in enumerate(data.feature_names) if name not in data.effects]
         dependent = (
@@ -216,9 +218,10 @@ def _effects(data: MultiTaskData) -> tuple[list[str], np.ndarray]:
 
 def _steady_within_tasks(data: MultiTaskData) -> np.ndarray:
     """Which features (D,) stand still within every task, up to rounding, and differ between tasks."""
-    if data.is_sparse:
+    if data.is_sparse or data.gaps is not None:
         raise ValueError(
-            f"X is sparse, and shared={CONSTANT!r} looks at its columns. Name the shared features."
+            f"X {'is sparse' if data.is_sparse else 'has gaps'}, and shared={CONSTANT!r} looks at its columns. Name "
+            "the shared features."
         )
     X = np.asarray(data.X)
     spread = X.std(axis=0)

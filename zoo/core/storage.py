@@ -74,7 +74,7 @@ def to_datatree(
         constant["t_column"] = ("t_column", list(data.t_names or ()))
     if data.weight is not None:
         constant["weight"] = ("obs", data.weight)
-    if data.design is not None:
+    if isinstance(data.design, FormulaDesign):
         columns = enumerate(_with_named_levels(data.design).columns())
         constant |= {f"formula_column_{i}": ("formula_row", values) for i, values in columns}
     attrs = {

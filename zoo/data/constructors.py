@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
+from zoo.data.categories import CategoryDesign
 from zoo.data.columns import (
     graded,
     listed,
@@ -19,11 +20,13 @@ from zoo.data.columns import (
     weights,
     weights_of_entries,
 )
+from zoo.data.gaps import MISSING, complete_rows, gaps_of, require_known_values, without_gaps
 from zoo.data.rows import TaskRows
 from zoo.support.checks import (
     finite_inputs,
     finite_matrix,
     finite_vector,
+    is_sparse,
     names,
     one_of,
     task_codes,
@@ -51,6 +54,7 @@ class Constructed(TaskRows):
         feature_names: Sequence[str] | None = None,
         weight: Any = None,
         t_names: Sequence[str] | None = None,
+        missing: str = "refuse",
     ) -> Self:
         """Data from arrays in long form.
 
@@ -78,6 +82,10 @@ class Constructed(TaskRows):
             Weight of each observation in the likelihood, finite and above 0.
         t_names : sequence of P str, optional
             Default: the columns of a table ``t`` or the name of a Series, else ``"t0", "t1", ...``.
+        missing : {"refuse", "drop", "model"}
+            What becomes of missing values: an error names the first one; or rows with a gap in any argument are left
+            out, and a warning counts them; or gaps in ``X`` stay, and method "nuts" draws them with the rest of the
+            model, from a normal law of the features (see :mod:`zoo.core.missing_features`).
 
         Raises
         ------
@@ -97,10 +105,16 @@ class Constructed(TaskRows):
         }
         require_same_rows(**rows_of)
         X, y, task, t, weight = (part.values for part in rows_of.values())
+        kept = complete_rows(missing, {"X": X, "y": y, "task": task, "t": t, "weight": weight})
+        if kept is not None:
+            X, y, task, t, weight = (_rows(part, kept) for part in (X, y, task, t, weight))
         if X is None:
             X = np.empty((np.size(y), 0))
         X, feature_names = in_order_of_names(X, feature_names, "X", "feature_names")
-        inputs = finite_inputs(X, "X", feature_names, allow_none=True)
+        inputs = finite_inputs(X, "X", feature_names, allow_none=True, allow_missing=missing == "model")
+        gaps = gaps_of(inputs) if missing == "model" else None
+        if gaps is not None:
+            require_known_values(inputs, gaps, feature_names)
         n_rows = inputs.shape[0]
         y, grades = graded(y)
         y_ = finite_vector(y, "y", n_rows)
@@ -121,6 +135,7 @@ class Constructed(TaskRows):
             grades=grades,
             # A column of features would be read as tasks.
             task_column=None if column in (*features, *(t_labels or ())) else column or None,
+            incomplete=gaps is not None,
         )
 
     @classmethod
@@ -132,6 +147,7 @@ class Constructed(TaskRows):
         features: Sequence[str] | None = None,
         t: str | Sequence[str] | None = None,
         weight: str | None = None,
+        missing: str = "refuse",
     ) -> Self:
         """Data from a table with one row an observation.
 
@@ -143,11 +159,16 @@ class Constructed(TaskRows):
             name is remembered: predictions read it in tables.
         features : sequence of str, optional
             Columns to use as features; default: every other column. An empty list: no features, for models with an
-            intercept of their own (:class:`zoo.VaryingCoefficientGP`).
+            intercept of their own (:class:`zoo.VaryingCoefficientGP`). A column of categories or of text becomes one
+            feature of 0 and 1 for each level but the first, ``city[Rome]``; tables of rows to predict are coded alike.
         t : str or sequence of str, optional
             Columns of a continuous task variable; their names become ``t_names``.
         weight : str, optional
             Column with the weight of each observation in the likelihood, finite and above 0.
+        missing : {"refuse", "drop", "model"}
+            What becomes of rows with a gap in a column that is used: an error names the first one; or they are left
+            out, and a warning counts them; or gaps in features that are numbers stay, and method "nuts" draws them
+            with the rest of the model, from a normal law of the features (see :mod:`zoo.core.missing_features`).
 
         Raises
         ------
@@ -177,6 +198,11 @@ class Constructed(TaskRows):
                 "df has no other columns for features. Add some, or give features=[] for a model with an intercept of "
                 "its own, such as VaryingCoefficientGP."
             )
+        one_of(missing, MISSING, "missing")
+        design = CategoryDesign.of(df, features, y, task)
+        numeric = [name for name in features if design is None or str(name) not in design.levels]
+        # What is no number is refused with a better message where it is read.
+        df = without_gaps(df, [*special, *features], missing, may_miss=numeric)
         task_labels, task_values = None, None
         if task is not None:
             task_labels, task_values = task_column(df[task])
@@ -188,15 +214,18 @@ class Constructed(TaskRows):
         ):
             if y in columns:
                 raise ValueError(f"{argument} holds {y!r}, which is the response. Name another column.")
+        X = df[features] if design is None else design.features(df.rename(columns=str))
         data = cls.from_arrays(
-            X=df[features],
+            X=X,
             y=df[y],
             task=task_values,
             t=df[t_columns] if t_columns else None,
             task_names=task_labels,
-            feature_names=features,
+            feature_names=list(X.columns),
             weight=None if weight is None else df[weight],
+            missing="model" if missing == "model" else "refuse",
         )
+        data = data if design is None else replace(data, design=design)
         return data if task is None else replace(data, task_column=str(task))
 
     @classmethod
@@ -332,3 +361,12 @@ def _texts(names_given: Any) -> tuple[str, ...]:
 
 def _others(arguments: tuple[Any, ...], one: Any) -> list[Any]:
     return [value for value in arguments if value is not one]
+
+
+def _rows(values: Any, kept: np.ndarray) -> Any:
+    """These rows of a table, a column or an array."""
+    if isinstance(values, pd.DataFrame | pd.Series):
+        return values.iloc[kept]
+    if is_sparse(values):
+        return values[kept]
+    return values if values is None or np.ndim(values) == 0 else np.asarray(values)[kept]

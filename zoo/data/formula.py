@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -27,14 +27,13 @@ from zoo.data.formula_checks import (
     warn_of_two_bars,
 )
 from zoo.data.formula_table import described_levels, readable, restored, storable, unreadable
+from zoo.data.gaps import without_gaps
 from zoo.support.checks import one_of
 from zoo.support.frames import as_pandas
 from zoo.support.memory import require_memory
-from zoo.support.warning_types import warn_user
 
 __all__ = ["FormulaDesign", "data_from_formula"]
 
-MISSING = ("refuse", "drop")
 # What a formula may call beside the transformations of formulae: so a file can be read without running anything else.
 _ELEMENTWISE = (
     "abs",
@@ -117,6 +116,18 @@ class FormulaDesign:
         """Levels of each further group, as text, in the order that tasks would have."""
         groups = [group for group, _ in self.crossed_terms]
         return {g: [*task_column(self.table[g])[0], *self.new_levels.get(g, ())] for g in groups}
+
+    kind: ClassVar[str] = "formula"
+
+    @property
+    def response_name(self) -> str:
+        """What stands before '~'."""
+        return self.formula.split("~", 1)[0].strip()
+
+    @property
+    def response_columns(self) -> list[str]:
+        """Columns that the response uses."""
+        return sorted(set(self.described.response.term.var_names) - {""})
 
     @property
     def variables(self) -> list[str]:
@@ -254,7 +265,7 @@ class FormulaDesign:
 
     def response(self, table: pd.DataFrame) -> Any:
         """The response of the rows of a table, (N,); a column of ordered categories as it is."""
-        left = self.formula.split("~", 1)[0].strip()
+        left = self.response_name
         kind = table[left].dtype if left in table.columns else None
         if isinstance(kind, pd.CategoricalDtype) and kind.ordered:
             return table[left].array
@@ -329,7 +340,12 @@ def data_from_formula(
     """See :meth:`zoo.MultiTaskData.from_formula`; the data, and the design that they are to remember."""
     if not isinstance(formula, str):
         raise TypeError(f"formula is a {type(formula).__name__}. Give a string, 'y ~ age + (1 | patient)'.")
-    one_of(missing, MISSING, "missing")
+    if missing == "model":
+        raise ValueError(
+            "missing='model' is for the features of from_frame and from_arrays: a formula makes its columns of the "
+            "values themselves. Fill the gaps in, or leave these rows out with missing='drop'."
+        )
+    one_of(missing, ("refuse", "drop"), "missing")
     df = as_pandas(df, "df")
     if not isinstance(df, pd.DataFrame):
         raise TypeError(f"df is a {type(df).__name__}. Give a DataFrame of pandas, polars or Arrow.")
@@ -337,12 +353,12 @@ def data_from_formula(
     if named.described.response is None:
         raise ValueError(f"formula {formula!r} has no response. Write it before '~'.")
     task = _grouping(named)
-    of_response = sorted(set(named.described.response.term.var_names) - {""})
+    of_response = named.response_columns
     beside = [*([] if weight is None else [weight]), *([t] if isinstance(t, str) else t or ())]
     used = list(dict.fromkeys([*of_response, *named.variables, task]))
     for column in [*used, *beside]:
         require_one_column(df, column)
-    df = readable(_without_gaps(df, [*used, *beside], missing), [*named.variables, *of_response], of_response)
+    df = readable(without_gaps(df, [*used, *beside], missing), [*named.variables, *of_response], of_response)
     design = FormulaDesign(formula, df[used].reset_index(drop=True), task)
     refuse_offsets(design)
     warn_of_means(design)
@@ -351,12 +367,14 @@ def data_from_formula(
     return data_of_design(cls, design, df, t, weight), design
 
 
-def data_of_design(cls: Any, design: FormulaDesign, df: pd.DataFrame, t: Any, weight: str | None) -> Any:
+def data_of_design(cls: Any, design: Any, df: pd.DataFrame, t: Any, weight: str | None) -> Any:
     """Data from the rows of a table without gaps, coded by a design."""
     beside = [*([] if weight is None else [weight]), *([t] if isinstance(t, str) else t or ())]
     features = design.features(df)
     y = "".join(map(str, features.columns)) + "y"  # a name that no feature has
-    made = {y: design.response(df), design.task: df[design.task].to_numpy()}
+    made = {y: design.response(df)} | (
+        {} if design.task is None else {design.task: df[design.task].to_numpy()}
+    )
     frame = features.assign(**made, **{column: df[column].to_numpy() for column in beside})
     return cls.from_frame(frame, y=y, task=design.task, features=list(features.columns), t=t, weight=weight)
 
@@ -369,6 +387,10 @@ def require_same_design(rows: Any, data: Any) -> None:
     own, known = rows.design, data.design
     if own is None or known is None or own is known:
         return
+    if own.kind != known.kind:
+        raise ValueError(
+            "X and the fit were made otherwise, one by a formula. Make these rows with data.like(df)."
+        )
     first, second = own.features(own.table), known.features(own.table)
     for name in second.columns:
         if name not in first.columns or not np.allclose(first[name], second[name], rtol=1e-9, atol=0.0):
@@ -376,25 +398,3 @@ def require_same_design(rows: Any, data: Any) -> None:
                 f"the feature {name!r} was made of another table than that of the fit, and means something else "
                 "there. Make these rows with data.like(df), where data are those of the fit, or pass the table."
             )
-
-
-def _without_gaps(df: pd.DataFrame, columns: list[str], missing: str) -> pd.DataFrame:
-    """Rows in which no column is missing; raises or warns of the others."""
-    gaps = df[columns].isna().to_numpy()
-    rows = gaps.any(axis=1)
-    if not rows.any():
-        return df
-    first = columns[int(np.argmax(gaps[int(np.argmax(rows))]))]
-    if missing == "refuse":
-        raise ValueError(
-            f"column {first!r} is missing in row {int(np.argmax(rows))}, and {int(rows.sum())} of {len(df)} rows have "
-            "a gap. Fill them in, or leave these rows out with missing='drop'."
-        )
-    if rows.all():
-        raise ValueError(
-            f"every row has a gap; column {first!r} is the first. There is nothing to learn from."
-        )
-    warn_user(
-        f"{int(rows.sum())} of {len(df)} rows have a gap (the first one in column {first!r}) and are left out."
-    )
-    return df[~rows]

@@ -17,7 +17,7 @@ from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows
 from zoo.data.formula import data_from_formula, data_of_design
 from zoo.data.learned_mean import LearnedMean, out_of_fold
-from zoo.data.rows import Transform
+from zoo.data.rows import Transform, location_and_scale
 from zoo.support.checks import (
     is_sparse,
     names,
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 __all__ = ["MultiTaskData", "Transform", "with_ones"]
-
-# Of its mean: a standard deviation below it is rounding, of a constant column.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,12 +70,15 @@ class MultiTaskData(Constructed):
         (:class:`zoo.NIWLinear` and others with a field ``shared``).
     shared : (N, S) float64, optional
         Of data as a model sees them: those features, which ``inputs`` then lacks.
-    design : FormulaDesign, optional
-        How :meth:`from_formula` made the features, so that tables of rows to predict are read alike.
+    design : FormulaDesign or CategoryDesign, optional
+        How :meth:`from_formula`, or :meth:`from_frame` with categories, made the features, so that tables of rows to
+        predict are read alike.
     learned_mean : LearnedMean, optional
         How :meth:`add_mean` made a feature, for the same.
     grades : tuple of str
         Names of the grades where y was a column of ordered categories: y then holds 1, 2, ... in their order.
+    incomplete : bool
+        Whether ``inputs`` may hold NaN, where values are missing and left to the model.
     """
 
     @classmethod
@@ -126,14 +126,16 @@ class MultiTaskData(Constructed):
         return replace(data, shared_names=design.shared_names, design=design)
 
     def like(self, df: Any) -> MultiTaskData:
-        """Rows of another table, coded as :meth:`from_formula` coded these, for instance to test a fit on them.
+        """Rows of another table, coded as these were by a formula or by categories, for instance to test a fit on them.
 
         The same levels make the same columns, and transformations such as ``scale`` take the numbers of these data.
         ``df`` has the response and all that the formula uses. Weights and ``standardize`` are not repeated: what is
         handed to a fit comes on the scale of the table.
         """
         if self.design is None:
-            raise ValueError("the data were not made by from_formula. Make others like them with from_frame.")
+            raise ValueError(
+                "the data were made neither by from_formula nor of categories. Make others like them with from_frame."
+            )
         table = as_pandas(df, "df")
         data = data_of_design(
             type(self), self.design, table, list(self.t_names) if self.t_names else None, None
@@ -268,6 +270,10 @@ class MultiTaskData(Constructed):
         """
         if self.transform is not None:
             raise ValueError("the data are standardized already. Call add_mean first.")
+        if self.gaps is not None:
+            raise ValueError(
+                "features have gaps, which estimators do not take. Fill them in before add_mean."
+            )
         if self.learned_mean is not None:
             raise ValueError("the data have a learned mean already. Stack estimators by scikit-learn.")
         (name,) = names([name], "name")
@@ -329,13 +335,13 @@ class MultiTaskData(Constructed):
         if self.transform is not None:
             raise ValueError("the data are standardized already. Use them as they are.")
         self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
-        mean, scale = _location_and_scale(self.X, self.feature_names, "X")
+        mean, scale = location_and_scale(self.X, self.feature_names, "X", self.incomplete)
         constant = (scale == 0.0) | np.isin(self.feature_names, list(self.effects))
         mean, scale = np.where(constant, 0.0, mean), np.where(constant, 1.0, scale)
         y_mean, y_scale = 0.0, 1.0
         scale_y = len(np.unique(self.y)) > 2 and not self.grades if y is None else y
         if scale_y:
-            of_y = _location_and_scale(self.y[:, None], ("y",), "y")
+            of_y = location_and_scale(self.y[:, None], ("y",), "y")
             y_mean, y_scale = float(of_y[0][0]), float(of_y[1][0])
             if y_scale == 0.0:
                 raise ValueError("y is constant. There is nothing to learn: check the response column.")
@@ -375,22 +381,3 @@ def with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
     from scipy.sparse import csr_matrix, hstack
 
     return hstack([inputs, csr_matrix(ones)], format="csr")
-
-
-def _location_and_scale(
-    values: np.ndarray, column_names: Sequence[str], argument: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each column of (N, m), in any units; the deviation is 0 of a constant column."""
-    # A power of two is exact. Without it squares overflow, or vanish, beyond 1e154 and below 1e-154.
-    _, exponent = np.frexp(np.abs(values).max(axis=0))
-    scaled = np.ldexp(values, -exponent)
-    mean, scale = scaled.mean(axis=0), scaled.std(axis=0)
-    scale[scale <= _ROUNDING * np.abs(mean)] = 0.0
-    reach = np.abs(scaled - mean).max(axis=0)
-    with np.errstate(over="ignore"):
-        far = np.flatnonzero(np.isinf(np.ldexp(reach, exponent)))
-    if len(far):
-        raise ValueError(
-            f"{argument} column {column_names[far[0]]!r} spans more than float64 holds. Divide it by a power of ten."
-        )
-    return np.ldexp(mean, exponent), np.ldexp(scale, exponent)

@@ -64,6 +64,10 @@ def read_rows(
             of_rows = pd.Series([X.task_names[code] for code in X.task])
             places = None if X.t is None else pd.DataFrame(X.t, columns=list(X.t_names or ()))
             return read_rows(table, of_rows, places if t is None else t, data, new_task, without_t)
+        if X.gaps is not None and not data.incomplete:
+            raise ValueError(
+                "X has gaps, and the data of the fit had none, so that nothing is known of their law. Fill them in."
+            )
         if X.feature_names != data.feature_names:
             raise ValueError("X has other feature_names than the fitted data. Use the same features.")
         require_same_design(X, data)
@@ -93,9 +97,11 @@ def read_rows(
         if task is None and data.task_column in columns:
             require_one_each(table, [data.task_column], "X")
             task = table[data.task_column]
-    known = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
+    names_of = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
     only = data.n_features == 1 and data.intercept is not None  # then rows may have no column
-    inputs = finite_inputs(X, "X", known, allow_none=only or not data.n_features)
+    inputs = finite_inputs(
+        X, "X", names_of, allow_none=only or not data.n_features, allow_missing=data.incomplete
+    )
     if data.intercept is not None and inputs.shape[1] == data.n_features - 1:
         inputs = _with_ones_at(inputs, data.feature_names.index(data.intercept))
     features = _as_fitted(inputs, data)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
+from zoo.data.gaps import gaps_of
 from zoo.support.checks import (
     is_sparse,
     names,
@@ -17,10 +19,11 @@ from zoo.support.warning_types import warn_user
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+    from zoo.data.categories import CategoryDesign
     from zoo.data.formula import FormulaDesign
     from zoo.data.learned_mean import LearnedMean
 
-__all__ = ["TaskRows", "Transform"]
+__all__ = ["TaskRows", "Transform", "location_and_scale"]
 
 # Of its mean: a standard deviation below it is rounding, of a constant column.
 _ROUNDING = 1e-12
@@ -80,9 +83,10 @@ class TaskRows:
     intercept: str | None = None
     shared_names: tuple[str, ...] = ()
     shared: np.ndarray | None = None
-    design: FormulaDesign | None = None
+    design: FormulaDesign | CategoryDesign | None = None
     learned_mean: LearnedMean | None = None
     grades: tuple[str, ...] = ()
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
@@ -104,6 +108,11 @@ class TaskRows:
     def is_sparse(self) -> bool:
         """Whether ``inputs`` is a scipy.sparse.csr_matrix."""
         return is_sparse(self.inputs)
+
+    @property
+    def gaps(self) -> np.ndarray | None:
+        """Where ``inputs`` are missing, as a mask; None where they are complete."""
+        return gaps_of(self.inputs) if self.incomplete else None
 
     @property
     def effects(self) -> dict[str, str]:
@@ -157,6 +166,8 @@ class TaskRows:
         sharing += (
             f" and {len(effects)} are levels of {', '.join(sorted(set(effects.values())))}" if effects else ""
         )
+        gaps = self.gaps
+        scaled += "" if gaps is None else f", {int(gaps.sum())} values missing"
         place = f", t of {columns} column{'s' if columns > 1 else ''}" if columns else ""
         return (
             f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
@@ -306,4 +317,28 @@ def _sizes(values: np.ndarray | csr_matrix) -> np.ndarray:
     """Largest absolute value of each column."""
     if is_sparse(values):
         return np.ravel(abs(values).max(axis=0).toarray())
-    return np.abs(values).max(axis=0) if len(values) else np.zeros(values.shape[1])
+    # fmax leaves gaps aside; a column of nothing else has no size.
+    return np.nan_to_num(np.fmax.reduce(np.abs(values), axis=0)) if len(values) else np.zeros(values.shape[1])
+
+
+def location_and_scale(
+    values: np.ndarray, column_names: Sequence[str], argument: str, gaps: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column of (N, m), in any units; the deviation is 0 of a constant column.
+
+    Where there may be gaps, they are those of the other values.
+    """
+    largest, average, spread = (np.nanmax, np.nanmean, np.nanstd) if gaps else (np.max, np.mean, np.std)
+    # A power of two is exact. Without it squares overflow, or vanish, beyond 1e154 and below 1e-154.
+    _, exponent = np.frexp(largest(np.abs(values), axis=0))
+    scaled = np.ldexp(values, -exponent)
+    mean, scale = average(scaled, axis=0), spread(scaled, axis=0)
+    scale[scale <= _ROUNDING * np.abs(mean)] = 0.0
+    reach = largest(np.abs(scaled - mean), axis=0)
+    with np.errstate(over="ignore"):
+        far = np.flatnonzero(np.isinf(np.ldexp(reach, exponent)))
+    if len(far):
+        raise ValueError(
+            f"{argument} column {column_names[far[0]]!r} spans more than float64 holds. Divide it by a power of ten."
+        )
+    return np.ldexp(mean, exponent), np.ldexp(scale, exponent)

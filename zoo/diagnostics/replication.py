@@ -46,6 +46,10 @@ def require_simulated_rows(factory: ModelFactory, data: MultiTaskData, y: Any) -
             f"the model of {type(factory).__name__} has a potential, which no simulated y follows. There is nothing to "
             "calibrate."
         )
+    if data.gaps is not None:
+        raise ValueError(
+            "features have gaps, whose law is learned of the known ones. Fill them in to calibrate."
+        )
     weights = [p.weight for p in prepared if p.weight is not None]
     if any(not np.array_equal(w, weights[0]) for w in weights):
         raise ValueError("the weights of the rows depend on y. Leave class_weight out to calibrate.")

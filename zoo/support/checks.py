@@ -98,7 +98,7 @@ def finite_matrix(
         row, column = (int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"{argument} is {matrix[row, column]} in row {row}, column {column_label(column_names, column)}. "
-            "Drop the row or impute the value."
+            "Drop the row or fill the value in."
         )
     return matrix
 
@@ -145,16 +145,23 @@ def finite_sparse(values: Any, argument: str, column_names: Sequence[str] | None
 
 
 def finite_inputs(
-    values: Any, argument: str, column_names: Sequence[str] | None, allow_none: bool = False
+    values: Any,
+    argument: str,
+    column_names: Sequence[str] | None,
+    allow_none: bool = False,
+    allow_missing: bool = False,
 ) -> Any:
     """Inputs as a finite float64 array, or as a csr_matrix where they are sparse.
 
-    With ``allow_none`` there may be no column, of rows that are there.
+    With ``allow_none`` there may be no column, of rows that are there; with ``allow_missing`` NaN may stand in an
+    array.
     """
     shape: tuple[int, ...] = getattr(values, "shape", ()) if allow_none and not is_sparse(values) else ()
     if len(shape) == 2 and shape[0] > 0 and shape[1] == 0:
         return np.empty(shape)
-    return (finite_sparse if is_sparse(values) else finite_matrix)(values, argument, column_names)
+    if is_sparse(values):
+        return finite_sparse(values, argument, column_names)
+    return finite_matrix(values, argument, column_names, allow_missing)
 
 
 def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:

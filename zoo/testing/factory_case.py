@@ -20,6 +20,7 @@ from zoo.data.multitask import MultiTaskData
 from zoo.datasets import simulate_matrix_normal
 from zoo.registry import load
 from zoo.support.warning_types import collected
+from zoo.testing.gaps import GapTests
 from zoo.testing.kept_draws import KeepTests
 from zoo.testing.likelihood_field import LikelihoodTests
 from zoo.testing.quick import QUICK
@@ -42,7 +43,7 @@ def _quickly(by_nuts: bool) -> Iterator[dict[str, Any]]:
         yield {"nuts": _QUICK_NUTS}
 
 
-class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests):
+class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests, GapTests):
     """The contract of a factory.
 
     Subclass it in a test module as ``TestMyModel`` and say what is tested:

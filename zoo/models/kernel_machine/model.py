@@ -95,6 +95,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
     paper: ClassVar[str] = "evgeniou2005"
     closed_leave_one_out: ClassVar[tuple[str, ...]] = ("exact",)
     shares_tasks: ClassVar[bool] = True
+    serves_gaps: ClassVar[bool] = False
     constraints: ClassVar[dict[str, str]] = {"task_cov": "positive semi-definite"}
     estimated_once: ClassVar[tuple[str, ...]] = ("task_cov", "feature_cov")
     allows_empty_tasks: ClassVar[bool] = True

@@ -105,6 +105,7 @@ class KernelLocalSmoothing(LocalDescription):
     paper: ClassVar[str] = "fan2008"
     constraints: ClassVar[dict[str, str]] = {"bandwidth": "> 0", "lam": "> 0", "noise": "> 0"}
     needs_t: ClassVar[bool] = True
+    serves_gaps: ClassVar[bool] = False
 
     # ---------------------------------------------------------------- hooks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pymc as pm
 import pytensor.tensor as pt
@@ -26,6 +26,8 @@ __all__ = ["MultiLaplaceDescription"]
 @dataclass(frozen=True, kw_only=True)
 class MultiLaplaceDescription(ModelFactory):
     """Fields of :class:`zoo.MultiLaplaceGP`, and what they make of the data. That class infers."""
+
+    serves_gaps: ClassVar[bool] = False
 
     kernel: Any = "squared_exponential"
     penalty: float | str = 1.0

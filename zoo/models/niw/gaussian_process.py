@@ -72,6 +72,7 @@ class NIWGaussianProcess(NIWBase):
     """
 
     sparse_inputs: ClassVar[bool] = True
+    serves_gaps: ClassVar[bool] = False
     allows_empty_tasks: ClassVar[bool] = True
     extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {"function_values_cov": ("task", "input", "input_bis")}
     jitter: ClassVar[float] = _RESIDUAL

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import xarray as xr
 
 from zoo.core.drawn import draws_of
@@ -19,6 +18,7 @@ from zoo.core.hooks import SHARED
 from zoo.core.methods import Method, as_in
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
+from zoo.distributions.lkj import lkj_factor
 from zoo.kernels import LearnedKernel
 from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
@@ -29,8 +29,6 @@ __all__ = ["NIWLinear"]
 
 # What predictions of single tasks are derived from: a subclass that changes one of these needs all tasks.
 _REDRAWN = ("priors", "latent", "shared_part", "observe", "prepare", "coords", "predictive_posterior")
-
-_LKJ = 2.0  # eta of the LKJ prior
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +190,7 @@ class NIWLinear(NIWBase):
         if self.covariance_prior == "half_t":
             return pm.HalfNormal("_basis_scale", self.scale_sd, dims="basis")[:, None] * super()._factor(rank)
         deviation = pm.HalfNormal("_basis_deviation", 1.0, dims="basis")
-        return deviation[:, None] * _lkj_factor("_basis_partial", rank)
+        return deviation[:, None] * lkj_factor("_basis_partial", rank)
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
@@ -255,20 +253,3 @@ class NIWLinear(NIWBase):
         if isinstance(self.scale, tuple):
             return np.linalg.cholesky(np.array(self.scale))
         return np.sqrt(1.0 / D if self.scale is None else float(self.scale)) * np.eye(D)
-
-
-def _lkj_factor(name: str, size: int) -> Any:
-    r"""Cholesky factor of an LKJ(2) correlation matrix from independent partial correlations.
-
-    Those of the canonical vine are symmetric beta variables on (-1, 1) with parameter :math:`\eta + (p - 2 - j) / 2` in
-    column j = 0, 1, ...; row i of the factor is a unit vector by stick-breaking (Lewandowski, Kurowicka & Joe 2009).
-    PyMC's own variable draws its starting values by a scan, which warns where its C backend finds no BLAS.
-    """
-    if size == 1:
-        return pt.ones((1, 1))
-    rows, columns = np.tril_indices(size, -1)
-    shape = _LKJ + (size - 2 - columns) / 2.0
-    partial = pt.zeros((size, size))[rows, columns].set(2.0 * pm.Beta(name, shape, shape) - 1.0)
-    left = pt.cumprod(pt.sqrt(1.0 - partial**2), axis=1)
-    before = pt.concatenate([pt.ones((size, 1)), left[:, :-1]], axis=1)
-    return (partial + pt.eye(size)) * before

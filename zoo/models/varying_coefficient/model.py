@@ -115,6 +115,7 @@ class VaryingCoefficientGP(VaryingDescription):
     closed_leave_one_out: ClassVar[tuple[str, ...]] = ("exact", "hsgp")
     fit_class: ClassVar[type[Fit]] = CoefficientSurface
     paper: ClassVar[str] = "bussas2015"
+    serves_gaps: ClassVar[bool] = False
     allows_empty_tasks: ClassVar[bool] = True
     jitter: ClassVar[float] = JITTER
     representations: ClassVar[tuple[str, ...]] = (

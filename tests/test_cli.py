@@ -246,11 +246,15 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("column", "values", "message"),
         [
-            ("x0", [1.0, np.nan], "X is nan in row"),
+            ("x0", [1.0, np.nan], "column 'x0' is missing in row"),
             ("x0", [1.0, np.inf], "X is inf in row"),
-            ("x0", ["low", "high"], "X column 'x0' holds values that are not numbers"),
+            (
+                "x0",
+                ["3.5", "4", "high"],
+                "numbers that are written as text, such as '3.5', and beside them 'high'",
+            ),
             ("score", ["low", "high"], "not numbers"),
-            ("ward", [1.0, np.nan], "task column 'ward' is missing"),
+            ("ward", [1.0, np.nan], "column 'ward' is missing"),
         ],
     )
     def test_values(self, tables, tmp_path, capsys, column, values, message):
@@ -745,7 +749,10 @@ def test_test_rows_of_a_fit_by_formula(ratings, tmp_path, capsys):
     test.drop(columns="kind").to_csv(tmp_path / "less.csv", index=False)
     _refused(capsys, tmp_path, [*command, tmp_path / "less.csv"], "the formula of the fit names 'kind'")
     _refused(
-        capsys, tmp_path, [*command, tmp_path / "test.csv", "--y", "x"], "--y is 'x', and the fit was made by"
+        capsys,
+        tmp_path,
+        [*command, tmp_path / "test.csv", "--y", "x"],
+        "--y is 'x', and the formula of the fit reads",
     )
 
 

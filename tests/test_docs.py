@@ -29,13 +29,14 @@ PAGES = (
     "grades.md",
     "ops.md",
     "augmented-step.md",
+    "tables.md",
     "mixed-models.md",
     "pymc.md",
     "sharing.md",
     "scikit-learn.md",
 )
 # Their models are compiled for minutes.
-COMPILED = {"own-factory.md", "own-likelihood.md", "distributions.md", "ops.md", "augmented-step.md"}
+COMPILED = {"own-factory.md", "own-likelihood.md", "distributions.md", "ops.md", "augmented-step.md", "tables.md"}
 PACKAGE = ROOT / "zoo"
 
 

@@ -41,7 +41,7 @@ def quickly(factory: zoo.ModelFactory, data: zoo.MultiTaskData, **options) -> zo
 
 
 def test_the_density_is_that_of_rows_of_features_and_of_responses_given_them():
-    df, X = table()
+    df, _ = table()
     data = data_of(df)
     model = zoo.PooledTasks(likelihood=zoo.Gaussian(noise=0.7)).build(data)
     gaps = data.gaps
@@ -141,7 +141,7 @@ def test_shared_features_may_have_gaps():
 def test_methods_and_models_that_make_numbers_of_features_are_refused_by_name():
     df, _ = table()
     data = data_of(df)
-    with pytest.raises(ValueError, match="feature 'a' has gaps.*method 'gibbs' does not draw them"):
+    with pytest.raises(ValueError, match=r"feature 'a' has gaps.*method 'gibbs' does not draw them"):
         zoo.NIWLinear().fit(data, method="gibbs", progress=False)
     with pytest.raises(ValueError, match="feature 'a' has gaps, and NIWGaussianProcess makes numbers"):
         zoo.NIWGaussianProcess().fit(data, progress=False)

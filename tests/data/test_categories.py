@@ -102,6 +102,7 @@ def test_another_first_level_is_no_silent_shift():
     [
         ([f"name {i}" for i in range(60)], "column 'bad' has 60 levels in 60 rows"),
         (["1.5"] * 30 + ["2"] * 30, "numbers that are written as text, such as '1.5'"),
+        (["1.5", "2", "oops"] * 20, "such as '1.5', and beside them 'oops'"),
         (["same"] * 60, "column 'bad' has no level but"),
     ],
 )

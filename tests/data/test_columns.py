@@ -81,7 +81,8 @@ def test_errors_name_row_and_column():
     for value in (np.nan, np.inf):
         broken = FRAME.copy()
         broken.loc[3, "lat"] = value
-        with pytest.raises(ValueError, match=f"t is {value} in row 3, column 'lat'"):
+        said = "column 'lat' is missing in row 3" if np.isnan(value) else "t is inf in row 3, column 'lat'"
+        with pytest.raises(ValueError, match=said):
             MultiTaskData.from_frame(broken, y="y", task="task", t=["long", "lat"])
         with pytest.raises(ValueError, match=f"t is {value} in row 3, column 't1'"):
             make(broken[["long", "lat"]].to_numpy())

@@ -100,7 +100,7 @@ def test_rows_of_another_table():
     np.testing.assert_allclose(fit.predict(fit.data.like(half))["mean"], fit.predict(half)["mean"])
     assert fit.data.like(half).shared_names == ("scale(time)",)
     assert fit.predict(make(formula, FRAME))["mean"].shape == (T * N,)
-    with pytest.raises(ValueError, match="not made by from_formula"):
+    with pytest.raises(ValueError, match="made neither by from_formula nor of categories"):
         zoo.MultiTaskData.from_arrays(np.ones((3, 1)), np.arange(3.0)).like(FRAME)
 
 

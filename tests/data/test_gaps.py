@@ -29,7 +29,7 @@ def test_refusal_names_the_column_the_count_and_the_ways_out():
     ):
         zoo.MultiTaskData.from_frame(table().assign(y=1.0), y="y", task="g")
     # No model draws responses: the way out that is offered is the one that there is.
-    with pytest.raises(ValueError, match="column 'y' is missing in row 4.*missing='drop'") as error:
+    with pytest.raises(ValueError, match=r"column 'y' is missing in row 4.*missing='drop'") as error:
         zoo.MultiTaskData.from_frame(table().assign(age=1.0), y="y", task="g")
     assert "model" not in str(error.value)
 
@@ -68,7 +68,7 @@ def test_nothing_is_left_when_every_row_has_a_gap():
 
 def test_gaps_of_features_stay_for_the_model_and_others_do_not():
     df = table()
-    with pytest.raises(ValueError, match="'y' is missing in row 4.*Only features that are numbers"):
+    with pytest.raises(ValueError, match=r"'y' is missing in row 4.*Only features that are numbers"):
         zoo.MultiTaskData.from_frame(df, y="y", task="g", missing="model")
     df["y"] = df["y"].fillna(0.0)
     data = zoo.MultiTaskData.from_frame(df, y="y", task="g", missing="model")

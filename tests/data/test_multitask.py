@@ -230,13 +230,13 @@ def test_bad_frames_are_named():
     with pytest.raises(ValueError, match="no column 'points'"):
         MultiTaskData.from_frame(frame, y="points", task="school")
     with pytest.raises(ValueError, match="column 'colour' holds values that are not numbers"):
-        MultiTaskData.from_frame(frame, y="score", task="school")
+        MultiTaskData.from_arrays(frame[["hours", "colour"]], frame["score"], frame["school"])
     with pytest.raises(ValueError, match="features is the string 'hours'"):
         MultiTaskData.from_frame(frame, y="score", task="school", features="hours")
     with pytest.raises(ValueError, match="df has no other columns for features"):
         MultiTaskData.from_frame(frame[["school", "score"]], y="score", task="school")
     missing = frame.assign(school=["a", None, "b", "a", "b", "a"]).set_index("hours")
-    with pytest.raises(ValueError, match="task column 'school' is missing in row"):
+    with pytest.raises(ValueError, match="column 'school' is missing in row"):
         MultiTaskData.from_frame(missing, y="score", task="school", features=["score"])
 
 

@@ -26,14 +26,12 @@ from zoo.cli.parts import (
 )
 from zoo.cli.tables import (
     predictions,
-    read_csv,
     read_rows_of,
     require_columns,
     task_column,
     test_data,
-    told,
-    training_data,
 )
+from zoo.cli.training import training_data
 
 __all__ = ["app", "main"]
 
@@ -127,8 +125,8 @@ def describe(model: Model) -> None:
 def fit(
     model: Model,
     data: Annotated[Path, typer.Option(help="CSV file with a header, one row an observation.")],
-    y: Annotated[str, typer.Option(help="Column of the response or label.")],
     out: Annotated[Path, typer.Option(help="NetCDF file to write, a new one.")],
+    y: Annotated[str | None, typer.Option(help="Column of the response or label.")] = None,
     task: Annotated[
         str | None, typer.Option(help="Column of the task. Default: all rows are of one task.")
     ] = None,
@@ -142,6 +140,13 @@ def fit(
     features: Annotated[
         str | None, typer.Option(help="Feature columns, comma-separated. Default: all others.")
     ] = None,
+    formula: Annotated[
+        str | None,
+        typer.Option(help="'y ~ age + time + (1 + time | patient)', instead of --y, --task, --features."),
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(help="refuse, drop or model: what becomes of missing values.")
+    ] = "refuse",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -172,12 +177,10 @@ def fit(
     require_new(out, overwrite, "--out", "pass --overwrite")
     factory = factory_of(model, set_ or [])
     with staged_file(out) as temporary:
-        table = read_csv(data, [task], [*(split_names(features) or ()), *(t or ())])
-        columns = {"--y": [y], "--task": [task] if task else None, "--t": t}
-        columns["--weight"] = [weight] if weight else None
-        require_columns(table, data, {**columns, "--features": split_names(features)})
-        training = training_data(table, y, task, split_names(features), t, weight)
-        training = with_constant(training, factory) if intercept else training
+        training, remembered = training_data(
+            data, y, task, split_names(features), t or [], weight, formula, missing
+        )
+        training = with_constant(training, factory) if intercept and formula is None else training
         if standardize:
             training = training.standardize(y=has_a_scale(factory))
         check_data(factory, training)
@@ -186,7 +189,7 @@ def fit(
             training, method, draws=draws, tune=tune, chains=chains, random_seed=seed, keep=keep
         )
         complete(result)
-        result.idata.attrs.update(told(y, task, weight, table))
+        result.idata.attrs.update(remembered)
         result.save(temporary, overwrite=True)
     print_diagnostics(console_of(), result, warned=True)
     typer.echo(f"Written to {out}")

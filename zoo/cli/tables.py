@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERCEPT",
+    "NUMBER",
+    "TASK_ATTRIBUTE",
+    "TEXT_ATTRIBUTE",
+    "WEIGHT_ATTRIBUTE",
+    "Y_ATTRIBUTE",
     "predictions",
     "read_csv",
     "read_rows_of",
     "require_columns",
     "task_column",
     "test_data",
-    "told",
-    "training_data",
 ]
 
 INTERCEPT = "intercept"
@@ -31,7 +34,7 @@ Y_ATTRIBUTE = "zoo_y_column"
 WEIGHT_ATTRIBUTE = "zoo_weight_column"
 # Set where tasks were read as text, so that their names are exactly what the file has.
 TEXT_ATTRIBUTE = "zoo_task_is_text"
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def read_csv(
@@ -66,7 +69,7 @@ def read_csv(
 def _text_of(cells: pd.Series) -> pd.Series:
     """Cells as they stand; numbers without the blanks that align them, and empty ones missing."""
     values = cells.unique()
-    bare = {cell: cell.strip() if _NUMBER.fullmatch(cell.strip()) else cell for cell in values if cell}
+    bare = {cell: cell.strip() if NUMBER.fullmatch(cell.strip()) else cell for cell in values if cell}
     return cells.map(bare)
 
 
@@ -90,27 +93,6 @@ def read_rows_of(
     return _with_intercept(_with_only_task(table, fitted, column), fitted)
 
 
-def _in_order(labels: pd.Series) -> pd.Series:
-    """Task names as categories in their order: numbers by their size, or else by the alphabet."""
-    import pandas as pd
-
-    found = [str(name) for name in labels.dropna().unique()]
-    numbers = all(_NUMBER.fullmatch(name) for name in found)
-    ordered = sorted(found, key=(lambda name: (float(name), name)) if numbers else None)
-    return labels.astype(pd.CategoricalDtype(ordered))
-
-
-def told(y: str, task: str | None, weight: str | None, table: pd.DataFrame) -> dict[str, Any]:
-    """What a file of a fit remembers of the options of ``zoo fit``: which columns, and that tasks were read as text."""
-    import pandas as pd
-
-    found = {Y_ATTRIBUTE: y, TASK_ATTRIBUTE: task, WEIGHT_ATTRIBUTE: weight}
-    attributes: dict[str, Any] = {name: column for name, column in found.items() if column}
-    if task and not pd.api.types.is_numeric_dtype(table[task]):
-        attributes[TEXT_ATTRIBUTE] = 1
-    return attributes
-
-
 def require_columns(table: pd.DataFrame, path: Path, wanted: dict[str, list[str] | None]) -> None:
     """Raise where an option names a column that the table has not."""
     for option, columns in wanted.items():
@@ -120,36 +102,6 @@ def require_columns(table: pd.DataFrame, path: Path, wanted: dict[str, list[str]
                     f"{option} names {column!r}, which is no column of {str(path)!r}. "
                     f"Its columns are {', '.join(map(str, table.columns))}."
                 )
-
-
-def training_data(
-    table: pd.DataFrame,
-    y: str,
-    task: str | None,
-    features: list[str] | None,
-    t: list[str] | None,
-    weight: str | None,
-) -> MultiTaskData:
-    """The data of a table, by the options of ``zoo fit``."""
-    import pandas as pd
-
-    from zoo.data.multitask import MultiTaskData
-
-    if task is not None and not pd.api.types.is_numeric_dtype(table[task]):
-        table = table.assign(**{task: _in_order(table[task])})
-    return MultiTaskData.from_frame(
-        table,
-        y=y,
-        task=task,
-        features=_features_left(table, features, [y, task, weight, *(t or ())]),
-        t=t,
-        weight=weight,
-    )
-
-
-def _features_left(table: pd.DataFrame, features: list[str] | None, taken: list[Any]) -> list[str] | None:
-    """No features where other options have taken all columns: the model may have a constant of its own."""
-    return [] if features is None and set(table.columns) <= set(taken) else features
 
 
 def _with_only_task(table: pd.DataFrame, fitted: Fit, column: str) -> pd.DataFrame:
@@ -171,7 +123,7 @@ def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
     column, data = task_column(fitted), fitted.data
     design = data.design
     left = None if design is None else design.response_name
-    if left is not None and y not in (None, left):
+    if design is not None and y not in (None, left):
         raise ValueError(
             f"--y is {y!r}, and the {design.kind} of the fit reads {left!r}. Leave --y out, and give the columns of "
             "the file the names that they had."
@@ -298,7 +250,7 @@ def _known_name(text: str, known: tuple[str, ...], as_text: bool) -> str:
 
     from zoo.data.new_rows import column_labels
 
-    if text in known or not _NUMBER.fullmatch(text):
+    if text in known or not NUMBER.fullmatch(text):
         return text
     whole = text.removesuffix(".0")  # which pandas writes for whole numbers beside a gap
     if as_text:

@@ -147,7 +147,9 @@ def as_in(model: Model, cls: type, names: Iterable[str]) -> bool:
 
 def _for_gaps(model: Model, method: str | None, data: MultiTaskData) -> str:
     """The method that draws missing features with the rest of the model."""
-    column = data.feature_names[int(np.argmax(data.gaps.any(axis=0)))]
+    gaps = data.gaps
+    assert gaps is not None
+    column = data.feature_names[int(np.argmax(gaps.any(axis=0)))]
     if method not in (None, "nuts"):
         raise UnsupportedMethodError(
             f"feature {column!r} has gaps, which missing='model' left to the model, and method {method!r} does not "

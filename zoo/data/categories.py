@@ -64,11 +64,8 @@ class CategoryDesign:
         levels = {}
         for name, column in found.items():
             known = column[column.notna()]
-            if not isinstance(column.dtype, pd.CategoricalDtype) and _numbers_as_text(known):
-                raise ValueError(
-                    f"column {name!r} holds numbers that are written as text, such as {known.iloc[0]!r}. Make numbers "
-                    "of them with pandas.to_numeric, or levels with .astype('category')."
-                )
+            if not isinstance(column.dtype, pd.CategoricalDtype):
+                _refuse_numbers_as_text(str(name), known)
             levels[str(name)] = tuple(task_column(known)[0])
             if len(levels[str(name)]) < 2:
                 raise ValueError(
@@ -194,6 +191,15 @@ def _is_category(column: pd.Series) -> bool:
     return len(known) > 0 and all(isinstance(value, str) for value in known)
 
 
-def _numbers_as_text(known: pd.Series) -> bool:
-    """Whether every value is the text of a number."""
-    return bool(pd.to_numeric(known.astype(str), errors="coerce").notna().all())
+def _refuse_numbers_as_text(name: str, known: pd.Series) -> None:
+    """Raise where half of the different values, or more, are numbers: the column was read otherwise than was meant."""
+    values = pd.Series(known.unique())
+    numbers = pd.to_numeric(values, errors="coerce").notna()
+    if 2 * numbers.sum() < len(values):
+        return
+    said = f"column {name!r} holds numbers that are written as text, such as {values[numbers].iloc[0]!r}"
+    other = "" if numbers.all() else f", and beside them {values[~numbers].iloc[0]!r}"
+    raise ValueError(
+        f"{said}{other}. Make numbers of them with pandas.to_numeric(..., errors='coerce'), or levels with "
+        ".astype('category')."
+    )

@@ -187,7 +187,7 @@ class Constructed(TaskRows):
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
         t_columns = [] if t is None else list(t) if isinstance(t, list | tuple | pd.Index) else [t]
         others = features is None
-        special = [y, *(c for c in (task, weight) if c is not None), *t_columns]
+        special: list[Any] = [y, *(c for c in (task, weight) if c is not None), *t_columns]
         features = (
             [c for c in df.columns if c not in special] if features is None else listed(features, "features")
         )

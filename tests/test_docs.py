@@ -36,7 +36,14 @@ PAGES = (
     "scikit-learn.md",
 )
 # Their models are compiled for minutes.
-COMPILED = {"own-factory.md", "own-likelihood.md", "distributions.md", "ops.md", "augmented-step.md", "tables.md"}
+COMPILED = {
+    "own-factory.md",
+    "own-likelihood.md",
+    "distributions.md",
+    "ops.md",
+    "augmented-step.md",
+    "tables.md",
+}
 PACKAGE = ROOT / "zoo"
 
 

@@ -26,6 +26,7 @@ from zoo.core.predictive_law import summaries
 from zoo.core.pymc_models import model_of_fit, to_pymc
 from zoo.core.responses import as_in_the_data, drawn_responses, grades_of
 from zoo.core.storage import save
+from zoo.core.units import InDataUnits
 from zoo.core.verdict import short_verdict
 from zoo.data.multitask import MultiTaskData
 from zoo.support.checks import probability
@@ -56,7 +57,7 @@ CAPABILITIES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(InDataUnits):
     """A fitted model.
 
     Parameters

@@ -129,6 +129,9 @@ class ModelHooks(ObservedByLikelihood):
         """Function value of every row, here linear in the features with ``priors["coefficients"]``."""
         return data.linear(priors["coefficients"])
 
+    # What `Fit.in_data_units` asks for: a hook of another kind has not this mark.
+    latent.is_linear = True  # type: ignore[attr-defined]
+
     def shared_part(self, data: ModelData) -> Any:
         """What is added to :meth:`latent` in every row, (N,); None, as here, where it is nothing."""
         return None

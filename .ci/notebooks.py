@@ -1,12 +1,14 @@
 """Execute every notebook of ``notebooks/``: with few draws in a scratch folder, or in full with the outputs kept.
 
 ``python .ci/notebooks.py`` prints one line a notebook and exits with 1 if a cell fails.
-``python .ci/notebooks.py --write`` runs them with their own number of draws and stores the outputs.
+``python .ci/notebooks.py --write`` runs them with their own number of draws and stores the outputs, with a stamp
+of the version and of the cells that they belong to. ``--only tour`` takes one notebook.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -22,6 +24,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from zoo._version import __version__
+
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 FEW_DRAWS = "20"
 # With few draws; in full a notebook has the machine to itself, as some of them say how long they took.
@@ -30,6 +34,13 @@ SECONDS_PER_CELL = 1200
 HAS_DOT = shutil.which("dot") is not None
 _WITHOUT_DOT = "ok (no pictures of models: dot is missing)"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def stamp(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """What outputs belong to: the version of the package, and the SHA-256 of the sources of all code cells."""
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    digest = hashlib.sha256("\0".join(sources).encode()).hexdigest()
+    return {"version": __version__, "sources": digest}
 
 
 def execute(path: Path, write: bool) -> tuple[float, str | None]:
@@ -63,6 +74,7 @@ def _first_error(path: Path, write: bool) -> str | None:
     if write:
         # What the kernel reports of this machine is no part of the notebook.
         notebook.metadata["language_info"] = {"name": "python"}
+        notebook.metadata["zoo"] = stamp(notebook)
         nbformat.write(notebook, path)
     return None
 
@@ -73,14 +85,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="run in full and store the outputs")
-    write = parser.parse_args().write
+    parser.add_argument("--only", metavar="NAME", help="run the notebook of this name alone")
+    given = parser.parse_args()
+    write = given.write
     if write and not HAS_DOT:
         print("the pictures of models need the program dot: install Graphviz", file=sys.stderr)
         return 1
     if not write:
         os.environ["ZOO_NOTEBOOK_DRAWS"] = FEW_DRAWS
     failed = False
-    paths = sorted(NOTEBOOKS.glob("*.ipynb"))
+    paths = sorted(NOTEBOOKS.glob("*.ipynb" if given.only is None else f"{given.only}.ipynb"))
     if not paths:
         print(f"no notebook in {NOTEBOOKS}", file=sys.stderr)
         return 1

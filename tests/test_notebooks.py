@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
+
+import zoo
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -32,6 +35,15 @@ def test_stored_executed(path):
         for output in cell.outputs:
             assert output.output_type != "error", cell.source
             assert output.get("name") != "stderr", f"{cell.source}\n{output.get('text')}"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_outputs_belong_to_these_cells_and_this_version(path):
+    """``python .ci/notebooks.py --write --only NAME`` runs a notebook again and stamps it."""
+    notebook = nbformat.read(path, as_version=4)
+    sources = "\0".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    expected = {"version": zoo.__version__, "sources": hashlib.sha256(sources.encode()).hexdigest()}
+    assert dict(notebook.metadata.get("zoo", {})) == expected
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

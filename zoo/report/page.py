@@ -20,6 +20,7 @@ from zoo.core.verdict import verdict_of, verdict_text
 from zoo.report.accuracy import Accuracy
 from zoo.report.pictures import Picture
 from zoo.report.printing import number
+from zoo.report.tables import units_table
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -203,7 +204,13 @@ def _numbers(fit: Fit, summary: pd.DataFrame) -> str:
     standard = ", on the scale of standardized data" if fit.data.transform is not None else ""
     note = f"{len(shown):,} of {len(summary):,} rows of summary.csv{standard}."
     whole = {name: 0 for name in ("ess_bulk", "ess_tail") if name in shown}
-    return f'<p class="note">{escape(note)}</p>{_table(shown, whole)}'
+    units = units_table(fit)
+    first = ""
+    if units is not None:
+        said = f"What all tasks have in common{', in the units of the data' if standard else ''}."
+        # Features in large or small units have large or small coefficients: four digits of each.
+        first = f'<p class="note">{escape(said)}</p>{_table(units.map("{:.4g}".format))}'
+    return f'{first}<p class="note">{escape(note)}</p>{_table(shown, whole)}'
 
 
 def _load(fit: Fit, saved_as: str | os.PathLike[str] | None) -> str:

@@ -13,7 +13,7 @@ from zoo.core.completeness import shortfall
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
 
-__all__ = ["complete", "summary_table", "with_scale", "write_csv"]
+__all__ = ["complete", "summary_table", "units_table", "with_scale", "write_csv"]
 
 # A larger variable (the task covariance of School has 19,321 entries) stands in the table by its scalars alone.
 _LARGEST_VARIABLE = 5_000
@@ -53,6 +53,30 @@ def summary_table(fit: Fit) -> pd.DataFrame:
     # A variable that is the same in every draw has no R-hat: NaN, without a warning.
     with np.errstate(divide="ignore", invalid="ignore"):
         return az.summary(tree, round_to="none").rename_axis("name")
+
+
+def units_table(fit: Fit) -> pd.DataFrame | None:
+    """What all tasks have in common, in the units of the data: means of coefficients, shared ones, and the noise.
+
+    None where the model has no coefficients of the features.
+    """
+    try:
+        units = fit.in_data_units()
+    except ValueError:
+        return None
+    common = [name for name, v in units.items() if not {"task", "feature_bis"} & set(v.dims)]
+    rows = {}
+    for name in common:
+        values = units[name]
+        dim = next((str(d) for d in values.dims if d not in ("chain", "draw")), None)
+        for label in [None] if dim is None else values[dim].to_numpy():
+            draws = (values if dim is None else values.sel({dim: label})).to_numpy().ravel()
+            shown = {"mean": draws.mean()}
+            if not fit.is_point:
+                low, high = np.quantile(draws, [0.05, 0.95])
+                shown |= {"sd": draws.std(), "5%": low, "95%": high}
+            rows[str(name) if label is None else f"{name}[{label}]"] = shown
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("name") if rows else None
 
 
 def with_scale(summary: pd.DataFrame, fit: Fit) -> pd.DataFrame:

@@ -163,13 +163,13 @@ class TestMap:
         faded = np.abs(mean - middle) < 0.1
         assert 0 < faded.sum() < 200
         np.testing.assert_array_equal(white.get_offsets(), data.t[faded, :2])
-        assert "faded where |mean" in bar.get_ylabel()
+        assert "grey where |mean" in bar.get_ylabel()
         assert np.mean(points.get_clim()) == pytest.approx(middle, abs=1e-12)
 
     def test_statistics(self, data):
         coefficients = _coefficients(data.t)
         (points,) = plots.coefficient_map(coefficients, "x", statistic="sd").axes[0].collections
-        assert points.get_clim() == (0.0, pytest.approx(0.1)) and set(points.get_array()) == {0.1}
+        assert points.get_clim() == (0.1, pytest.approx(0.2)) and set(points.get_array()) == {0.1}
         points = plots.coefficient_map(coefficients, "x", statistic="lower").axes[0].collections[0]
         np.testing.assert_array_equal(points.get_array(), coefficients["lower"][1])
 

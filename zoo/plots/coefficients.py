@@ -15,13 +15,15 @@ from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of
 from zoo.support.frames import read_column
 
-__all__ = ["coefficient_curve", "coefficient_map"]
+__all__ = ["coefficient_curve", "coefficient_map", "columns_of_places"]
 
 _INTERCEPT = "intercept"
 # Features that are drawn as curves if none is named.
 _CURVES = 6
-# Of the white that covers what is uncertain.
-_FADE = 0.65
+# The grey that covers what is uncertain, and how much of it: white is a coefficient of 0, of which a fit is sure.
+_UNCERTAIN, _FADE = "0.55", 0.8
+# A map is drawn to scale unless one side would be so many times longer than the other.
+_LONGEST = 5.0
 # Cells of a grid for each place in it, from which on the places are scattered and no grid.
 _SPARSE = 20
 
@@ -35,6 +37,8 @@ def coefficient_map(
     centre: float | str = 0.0,
     mask: Any = None,
     fade: bool = True,
+    rows: Any = None,
+    aspect: str | None = None,
     ax: Axes | None = None,
     figsize: tuple[float, float] = (6.0, 5.0),
 ) -> Figure:
@@ -53,11 +57,16 @@ def coefficient_map(
         Variable of the Dataset to show: ``"mean"``, ``"sd"``, ``"lower"`` or ``"upper"``.
     centre : float or "average"
         Value in the middle of the colours: 0, a coefficient that holds everywhere, or the average over the places
-        shown. Not used for ``"sd"``, whose colours start from 0.
+        shown. Not used for ``"sd"``, whose colours run from the smallest value to the largest.
     mask : (places,) array_like of bool, optional
         Places to leave out, water say, in their order. A Series whose index numbers the places otherwise is refused.
     fade : bool
-        Cover with white the places whose mean is less than one standard deviation away from ``centre``.
+        Cover with grey the places whose mean is less than one standard deviation away from ``centre``.
+    rows : MultiTaskData or table, optional
+        Rows to show as faint dots, those of the fit say, by their columns ``x`` and ``y`` of t.
+    aspect : {"equal", "auto"}, optional
+        Whether a unit of ``x`` is as long as one of ``y``. Default: it is, and a degree of longitude is as long as on
+        the earth there, unless one side of the map would be more than five times as long as the other.
     ax : matplotlib Axes, optional
         Panel to draw into.
     figsize : (float, float), optional
@@ -73,7 +82,7 @@ def coefficient_map(
     """
     import matplotlib as mpl
 
-    known = _columns(coefficients)
+    known = columns_of_places(coefficients)
     if x is None or y is None:
         others = [name for name in known if name not in (x, y)]
         x, y = x or _next(others, "x"), y or _next(others, "y")
@@ -105,7 +114,8 @@ def coefficient_map(
     spread = statistic == "sd"
     middle = _centre(centre, values)
     if spread:
-        low, high = 0.0, float(np.nanmax(values)) or 1.0
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        high = high if high > low else low + (abs(low) or 1.0)
     else:
         reach = float(np.nanmax(np.abs(values - middle))) or 1.0
         low, high = middle - reach, middle + reach
@@ -113,20 +123,21 @@ def coefficient_map(
     if fade and not spread and "mean" in table and "sd" in table:
         faded = np.abs(table["mean"].to_numpy() - middle) < table["sd"].to_numpy()
     axes = panel(ax, figsize)
-    axes.set_facecolor("0.85")  # so that faded places differ from no places
+    axes.set_facecolor("0.93")  # where there are no places
     colours = mpl.colormaps["viridis" if spread else "RdBu_r"]
     image = _draw(axes, at, values, cmap=colours, vmin=low, vmax=high)
     if faded.any():
-        white = np.where(faded, 1.0, np.nan)
-        _draw(axes, at, white, cmap=ListedColormap(["white"]), vmin=0.0, vmax=1.0, alpha=_FADE)
-    if _is_geographic(x, y):
-        # A degree of longitude is shorter than one of latitude.
-        axes.set_aspect(1.0 / np.cos(np.radians(float(np.mean(at[:, 1])))))
+        covered = np.where(faded, 1.0, np.nan)
+        _draw(axes, at, covered, cmap=ListedColormap([_UNCERTAIN]), vmin=0.0, vmax=1.0, alpha=_FADE)
+    if rows is not None:
+        dots = _places_of_rows(rows, x, y)
+        axes.scatter(dots[:, 0], dots[:, 1], s=2.0, color="black", alpha=0.35, linewidths=0.0)
+    _set_aspect(axes, at, aspect, _is_geographic(x, y))
     axes.set(xlabel=x, ylabel=y)
     axes.set_title(f"Coefficient of {feature!r} by place", fontsize=11, parse_math=False)
     bar = figure_of(axes).colorbar(image, ax=axes, pad=0.02, shrink=0.8)
     away = "|mean|" if middle == 0.0 else f"|mean - {middle:.3g}|"
-    bar.set_label(statistic + (f"; faded where {away} < sd" if faded.any() else ""))
+    bar.set_label(statistic + (f"; grey where {away} < sd" if faded.any() else ""))
     return figure_of(axes)
 
 
@@ -160,7 +171,7 @@ def coefficient_curve(
     ValueError
         A feature or the column is unknown, or several values stand at one point of the curve.
     """
-    known = _columns(coefficients)
+    known = columns_of_places(coefficients)
     varying = [name for name in known if np.ptp(coefficients[name].to_numpy()) > 0.0]
     if over is None:
         if len(varying) != 1:
@@ -208,7 +219,7 @@ def coefficient_curve(
 # -------------------------------------------------------------------- the Dataset
 
 
-def _columns(coefficients: Any) -> list[str]:
+def columns_of_places(coefficients: Any) -> list[str]:
     """The columns of t, which are numeric coordinates along the places."""
     if not isinstance(coefficients, xr.Dataset):
         raise ValueError(
@@ -312,6 +323,33 @@ def _axis(values: np.ndarray) -> np.ndarray:
 def _nearest(axis: np.ndarray, values: np.ndarray) -> np.ndarray:
     middles = (axis[:-1] + axis[1:]) / 2.0
     return np.searchsorted(middles, values)
+
+
+def _places_of_rows(rows: Any, x: str, y: str) -> np.ndarray:
+    """The columns x and y of t of rows, (n, 2)."""
+    if hasattr(rows, "t_names"):
+        known = list(rows.t_names or ())
+        for name in (x, y):
+            one_of(name, known, "rows")
+        return np.asarray(rows.t[:, [known.index(x), known.index(y)]])
+    table = read_column(rows, "rows").values
+    if not hasattr(table, "columns"):
+        raise ValueError("rows has no names of columns. Give the data of the fit, or a table.")
+    for name in (x, y):
+        one_of(name, [str(c) for c in table.columns], "rows")
+    return np.asarray(table[[x, y]], dtype=np.float64)
+
+
+def _set_aspect(axes: Axes, at: np.ndarray, aspect: str | None, geographic: bool) -> None:
+    """Draw to scale, or not, as `coefficient_map` says."""
+    if aspect is not None:
+        one_of(aspect, ("equal", "auto"), "aspect")
+    # A degree of longitude is shorter than one of latitude.
+    unit = 1.0 / np.cos(np.radians(float(np.mean(at[:, 1])))) if geographic else 1.0
+    reach = np.ptp(at, axis=0) * [1.0, unit]
+    to_scale = reach.min() > 0.0 and reach.max() <= _LONGEST * reach.min()
+    if aspect == "equal" or (aspect is None and to_scale):
+        axes.set_aspect(unit)
 
 
 def _is_geographic(x: str, y: str) -> bool:

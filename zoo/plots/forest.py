@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from zoo.core.keep import require_draws
+from zoo.plots.backends import forest_by, require_backend
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of, probability
 
@@ -27,7 +27,8 @@ def coefficient_forest(
     ci_prob: float = 0.9,
     ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> Figure:
+    backend: str = "matplotlib",
+) -> Any:
     """Posterior mean and central interval of one feature's coefficient in each task, sorted by mean.
 
     Models whose coefficients hold for all tasks show one line per feature instead. A fit without draws has no
@@ -46,10 +47,12 @@ def coefficient_forest(
         Panel to draw into.
     figsize : (float, float), optional
         Inches; default: grows with the number of lines.
+    backend : {"matplotlib", "plotly", "bokeh"}
+        With another one than matplotlib the picture is that of ``arviz_plots.plot_forest``.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure, or a figure of the backend
 
     Raises
     ------
@@ -57,7 +60,10 @@ def coefficient_forest(
         The posterior has no ``coefficients``, or the feature or a task is unknown.
     """
     probability(ci_prob, "ci_prob")
+    require_backend(backend, {"ax": ax, "figsize": figsize})
     coefficients, title, dim = choose_coefficients(fit, feature, tasks)
+    if backend != "matplotlib":
+        return forest_by(coefficients.rename(title), dim, ci_prob, backend)
     tail = (1.0 - ci_prob) / 2.0
     mean = coefficients.mean(("chain", "draw"))
     low, high = (coefficients.quantile(q, ("chain", "draw")) for q in (tail, 1.0 - tail))

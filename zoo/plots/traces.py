@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from zoo.core.convergence import diagnosis_of, has_chains
 from zoo.diagnostics.scalars import scalar_summaries
+from zoo.plots.backends import require_backend, trace_rank_by
 from zoo.plots.figures import figure_of, panel
 
 if TYPE_CHECKING:
@@ -58,8 +59,11 @@ def objective_trace(fit: Fit, ax: Axes | None = None) -> Figure:
 
 
 def trace_rank(
-    fit: Fit, var_names: Sequence[str] | None = None, figsize: tuple[float, float] | None = None
-) -> Figure:
+    fit: Fit,
+    var_names: Sequence[str] | None = None,
+    figsize: tuple[float, float] | None = None,
+    backend: str = "matplotlib",
+) -> Any:
     """Trace and rank histogram of scalars of the posterior, one colour a chain.
 
     Where chains agree, the ranks of each chain's draws among all draws are uniform: its histogram stays near the
@@ -74,10 +78,12 @@ def trace_rank(
         log determinants and what is a scalar already; without a covariance, the first coefficients
         as well.
     figsize : (float, float), optional
+    backend : {"matplotlib", "plotly", "bokeh"}
+        With another one than matplotlib the panels are those of ``arviz_plots.plot_trace`` and ``plot_rank``.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure, or a figure of the backend
 
     Raises
     ------
@@ -95,6 +101,9 @@ def trace_rank(
     if var_names is None:
         worst = _worst(fit)
         shown = {**worst, **{name: values for name, values in shown.items() if name not in worst}}
+    require_backend(backend, {"figsize": figsize})
+    if backend != "matplotlib":
+        return trace_rank_by(shown, backend)
     names = list(shown)
     figure, panels = plt.subplots(
         len(names),

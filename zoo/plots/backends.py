@@ -1,0 +1,74 @@
+"""Pictures by arviz-plots, which draws with matplotlib, plotly and bokeh."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from zoo.support.checks import one_of
+
+__all__ = ["BACKENDS", "forest_by", "require_backend", "trace_rank_by"]
+
+BACKENDS = ("matplotlib", "plotly", "bokeh")
+_BESIDE = {"plotly": ("webcolors",)}
+
+
+def require_backend(backend: str, taken: dict[str, Any]) -> None:
+    """Raise where a backend is unknown or not installed, or where an argument is matplotlib's alone.
+
+    Parameters
+    ----------
+    backend : str
+    taken : dict
+        Arguments that only matplotlib takes, by name; None where not given.
+    """
+    one_of(backend, BACKENDS, "backend")
+    if backend == "matplotlib":
+        return
+    given = next((name for name, value in taken.items() if value is not None), None)
+    if given is not None:
+        raise ValueError(f"{given} is for backend='matplotlib', and backend is {backend!r}. Leave it out.")
+    # What arviz-plots draws with plotly needs webcolors too.
+    if any(find_spec(package) is None for package in (backend, *_BESIDE.get(backend, ()))):
+        raise ImportError(
+            f"backend={backend!r} needs the package {backend}: pip install 'multitask-zoo[interactive]'."
+        )
+
+
+def forest_by(values: xr.DataArray, dim: str, ci_prob: float, backend: str) -> Any:
+    """Means and central intervals of draws (chain, draw, dim) as a figure of a backend, sorted by mean."""
+    import arviz_plots
+
+    mean = values.mean(("chain", "draw")).to_numpy()
+    ordered = values.isel({dim: np.argsort(-mean, kind="stable")}).rename(str(values.name))
+    collection = arviz_plots.plot_forest(
+        xr.DataTree.from_dict({"posterior": ordered.to_dataset(name=str(values.name))}),
+        combined=True,
+        point_estimate="mean",
+        ci_kind="eti",
+        ci_probs=(min(0.5, ci_prob / 2.0), ci_prob),
+        backend=backend,
+    )
+    return figure_in(collection)
+
+
+def trace_rank_by(shown: dict[str, np.ndarray], backend: str) -> Any:
+    """Traces, and how far ranks are from uniform ones, as a figure of a backend."""
+    import arviz_plots
+
+    draws = xr.Dataset({name: (("chain", "draw"), values) for name, values in shown.items()})
+    collection = arviz_plots.combine_plots(
+        xr.DataTree.from_dict({"posterior": draws}),
+        [(arviz_plots.plot_trace, {}), (arviz_plots.plot_rank, {})],
+        backend=backend,
+        aes={"color": ["chain"]},
+    )
+    return figure_in(collection)
+
+
+def figure_in(collection: Any) -> Any:
+    """The figure that a collection of panels is drawn into."""
+    return collection.viz["figure"].item()

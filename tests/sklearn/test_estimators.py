@@ -55,10 +55,18 @@ SPAN = (
     "With fewer rows than features PooledTasks draws in the span of the rows, and the same seed then gives other "
     "numbers for repeated rows than for weighted ones: the law is the same, as test_a_weight_counts_rows shows."
 )
+SAMPLED = (
+    "A row of weight 2 and the same row twice have one posterior, of which the same seed draws other numbers: the sums "
+    "that the sampler starts from differ by rounding, or in their order."
+)
 NO_LABEL = "A task may be any text, so that an object is refused as a task, in other words than as a number."
 CHECKED = {
     "numbers": (MultiTaskRegressor(zoo.PooledTasks(), **QUICK), {}),
     "tasks in a column": (MultiTaskRegressor(zoo.PooledTasks(), task=0, **QUICK), {"check_dtype_object": NO_LABEL}),
+    "a population": (
+        MultiTaskRegressor(zoo.NIWLinear(), **QUICK),
+        {"check_sample_weight_equivalence_on_dense_data": SAMPLED},
+    ),
     "labels": (
         MultiTaskClassifier(zoo.PooledTasks(likelihood="logistic"), **QUICK),
         {"check_sample_weight_equivalence_on_dense_data": SPAN},
@@ -500,3 +508,10 @@ def test_without_scikit_learn_the_import_says_what_to_install():
         "except ImportError as error: assert \"pip install 'multitask-zoo[sklearn]'\" in str(error)\n"
         "else: raise AssertionError"
     )
+
+
+def test_options_that_are_parameters_are_refused_by_their_name(table):
+    for name, own in (("random_seed", "random_state"), ("progress", "progress")):
+        estimator = MultiTaskRegressor(zoo.PooledTasks(), task="school", options={name: 1})
+        with pytest.raises(ValueError, match=f"options holds '{name}', which is the parameter '{own}'"):
+            estimator.fit(table[FEATURES], table["y"])

@@ -32,6 +32,10 @@ __all__ = ["MultiTaskEstimator"]
 
 _LARGEST_SEED = 2**31 - 1
 _ONE_TASK = "one task"
+# Arguments of a fit that are parameters of an estimator, by their names there.
+_OWN = {name: name for name in ("method", "draws", "tune", "chains", "progress")} | {
+    "random_seed": "random_state"
+}
 
 
 class MultiTaskEstimator(FactoryParameters):
@@ -207,6 +211,11 @@ class MultiTaskEstimator(FactoryParameters):
     def _checked_factory(self) -> ModelFactory:
         if not isinstance(self.factory, ModelFactory):
             raise TypeError(f"factory is {self.factory!r}. Give a factory, as zoo.NIWLinear().")
+        for name, own in _OWN.items():
+            if name in (self.options or {}):
+                raise ValueError(
+                    f"options holds {name!r}, which is the parameter {own!r} of {type(self).__name__}. Give it there."
+                )
         responses = self.factory.likelihood.responses
         classes = responses in ("labels", "grades")
         if classes != isinstance(self, ClassifierMixin):

@@ -111,7 +111,9 @@ class _Regression(ModelFactory):
         return self._draw_chains(data, y, run, names, linear_regression_draws)
 
     def _fit_laplace(self, data: MultiTaskData, y: np.ndarray, run: Run) -> Result:
-        def draws(X, y, n_draws, scale, rng, weight):
+        def draws(
+            X: np.ndarray, y: np.ndarray, n_draws: int, scale: float, rng: np.random.Generator, weight: Any
+        ) -> tuple[np.ndarray, np.ndarray]:
             w, tau = logistic_regression_draws(X, y, n_draws, scale, rng, weight)
             return w, np.full(n_draws, tau)
 

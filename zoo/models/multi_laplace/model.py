@@ -18,13 +18,13 @@ from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError, overridden_hooks
 from zoo.data.multitask import MultiTaskData
+from zoo.inference.ard.correlation import Parameters
 from zoo.inference.run.progress import ClimbProgress
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.models.multi_laplace import mode as mode
 from zoo.models.multi_laplace import new_tasks
 from zoo.models.multi_laplace.ard_gp import (
     GPRows,
-    Parameters,
     Processes,
     TaskProcesses,
     conditional_function,

@@ -1,6 +1,6 @@
 """Execute every notebook of ``notebooks/``: with few draws in a scratch folder, or in full with the outputs kept.
 
-``python .ci/notebooks.py`` prints one line a notebook and exits with 1 if a cell fails.
+``python .ci/notebooks.py`` prints one line per notebook and exits with 1 if a cell fails.
 ``python .ci/notebooks.py --write`` runs them with their own number of draws and stores the outputs, with a stamp
 of the version and of the cells that they belong to. ``--only tour`` takes one notebook.
 """

@@ -4,7 +4,7 @@
 
 ``rhierLinearModel`` of bayesm (Rossi, Allenby & McCulloch 2005; Debian's r-cran-bayesm) samples the same posterior:
 its Delta is the population's mean, its V_beta the covariance, its tau_i the noise variances. Both run in one thread.
-Printed: milliseconds an iteration (warm, compilation and reading of data left out), effective draws a second of the
+Printed: milliseconds per iteration (warm, compilation and reading of data left out), effective draws a second of the
 coefficients, and how far the posterior means of all coefficients are apart in Monte-Carlo errors: the root mean square
 should be near 1. Without R the rows of bayesm are left out.
 
@@ -72,7 +72,7 @@ def simulate(T: int, n: int, D: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
 def run_zoo(
     X: np.ndarray, y: np.ndarray, task: np.ndarray, draws: int, moves: bool
 ) -> tuple[float, np.ndarray]:
-    """Seconds a sweep, and draws (draw, D, T) of the coefficients."""
+    """Seconds per sweep, and draws (draw, D, T) of the coefficients."""
     data = zoo.MultiTaskData.from_arrays(X, y, task, task_names=[f"t{i}" for i in range(task.max() + 1)])
     model = zoo.NIWLinear(
         pi=PI,

@@ -41,12 +41,12 @@ class Selection:
     score_name : str
         The score that chose it.
     scores : pandas.DataFrame
-        One row a grid point, in grid order: its fields; ``mean``, ``sd`` and ``se`` of the score over the folds;
+        One row per grid point, in grid order: its fields; ``mean``, ``sd`` and ``se`` of the score over the folds;
         ``fold 0``, ``fold 1``, ... the score on each held-out part.
     best_row : int
         Row of ``scores`` that ``best`` comes from.
     details : pandas.DataFrame or None
-        One row a grid point: its fields and all scores of :func:`zoo.diagnostics.compare`, averaged over the folds.
+        One row per grid point: its fields and all scores of :func:`zoo.diagnostics.compare`, averaged over the folds.
         None where the score was a function.
     """
 

@@ -67,7 +67,7 @@ def test_a_fit_computes_what_is_missing(tmp_path):
     fit = zoo.IndependentTasks().fit(data, draws=200, chains=2, random_seed=3, progress=False)
     estimate = zoo.diagnostics.loo(fit, pointwise=True)
     assert estimate.elpd_i.sizes["obs"] == data.n_rows
-    # Pointwise densities by hand: Gaussian, noise a task.
+    # Pointwise densities by hand: Gaussian, noise per task.
     posterior = fit.posterior
     w = posterior["coefficients"].transpose("chain", "draw", "task", "feature").to_numpy()
     f = np.einsum("nd,abnd->abn", data.X, w[:, :, data.task])

@@ -464,7 +464,7 @@ class TestCommand:
         frame = pd.read_csv(tmp_path / "evgeniou2005-quick-figure1.csv")
         assert set(frame["tasks"]) == {2, 4} and set(frame["lam"]) == {0.6}
         frame = pd.read_csv(tmp_path / "evgeniou2005-quick-figure2.csv")
-        # One machine a customer at lam = 1, gamma by validation: not better than by the test rows.
+        # One machine per customer at lam = 1, gamma by validation: not better than by the test rows.
         last = frame[frame["lam"] == 1.0].iloc[0]
         assert last["gamma"] not in conjoint.SINGLE_GAMMAS or last["error"] >= last["individual"] - 1e-9
         frame = pd.read_csv(tmp_path / "evgeniou2005-quick-figure3.csv")

@@ -19,7 +19,7 @@ from tests.models.test_max_margin import _data
 
 @dataclass(frozen=True, kw_only=True)
 class RandomIntercepts(zoo.MaxMargin):
-    """A random intercept a task beside the paper's coefficients, and a second, logistic likelihood of it."""
+    """A random intercept per task beside the paper's coefficients, and a second, logistic likelihood of it."""
 
     second: bool = False
 

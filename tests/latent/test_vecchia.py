@@ -33,7 +33,7 @@ def ints(*values):
     return np.array(values, dtype=np.int64)
 
 
-# Two stationary terms over different columns and features, one with an amplitude a feature, and a constant one.
+# Two stationary terms over different columns and features, one with an amplitude per feature, and a constant one.
 def linear_terms(first="matern32", second="matern52"):
     return Terms(
         ints(KINDS[first], KINDS[second], CONSTANT), ints(0, 2, 3, 3), ints(0, 1, 1), ints(0, 1, 2), ints(0, 2, 4, 7),

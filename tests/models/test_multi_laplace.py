@@ -119,7 +119,7 @@ def test_compiled_and_python_operation_agree(rows):
 
 
 def test_one_factorisation_a_task(rows):
-    """Value and gradient of all tasks are one operation, with one factor a task; nothing is factorised beside it."""
+    """Value and gradient of all tasks are one operation, with one factor per task; nothing is factorised beside it."""
     X, task, y, _ = rows
     data = zoo.MultiTaskData.from_arrays(X, y, task)
     model = zoo.MultiLaplaceGP().build(data)

@@ -590,7 +590,7 @@ def test_student_t_density_and_priors():
 
 
 def test_noise_of_each_task():
-    """Every method has one noise a task; a new task has that of some task."""
+    """Every method has one noise per task; a new task has that of some task."""
     data = _tasks()
     model = zoo.NIWLinear(
         likelihood=zoo.Gaussian(per_task=("noise",)), scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]]

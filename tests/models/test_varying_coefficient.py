@@ -157,7 +157,7 @@ def test_theorem_3_a_model_of_pymc_in_weights_has_the_same_posterior():
 
 
 def test_components_global_coefficients_and_scales_add_up():
-    """Place and time, own features, a scale a feature, and coefficients that do not vary: by the plain kernel."""
+    """Place and time, own features, a scale per feature, and coefficients that do not vary: by the plain kernel."""
     data = places(P=3)
     factory = Varying(
         task_kernel=[
@@ -603,7 +603,7 @@ def test_gradient_of_every_kind_of_hyperparameter():
 
 @pytest.mark.filterwarnings("ignore:n_basis is")  # what is looked at is how far off too few are
 def test_hsgp_converges_to_exact():
-    """Errors of mean and sd of f, in units of the amplitude, by functions a column and boundary."""
+    """Errors of mean and sd of f, in units of the amplitude, by functions per column and boundary."""
     data = places(40, 25, P=1)
     X, t = np.ones((9, 2)), np.linspace(-1.0, 1.0, 9)[:, None]
     sizes = [(8, 1.5), (16, 2.0), (40, 3.0), (300, 6.0)]

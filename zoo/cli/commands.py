@@ -124,7 +124,7 @@ def describe(model: Model) -> None:
 @app.command()
 def fit(
     model: Model,
-    data: Annotated[Path, typer.Option(help="CSV file with a header, one row an observation.")],
+    data: Annotated[Path, typer.Option(help="CSV file with a header, one row per observation.")],
     out: Annotated[Path, typer.Option(help="NetCDF file to write, a new one.")],
     y: Annotated[str | None, typer.Option(help="Column of the response or label.")] = None,
     task: Annotated[

@@ -164,8 +164,8 @@ class CoefficientSurface(Fit):
         t : (n, P) array_like or DataFrame, optional
             Places, times: a grid of :func:`zoo.plots.grid`, say. Left out: the distinct ones of the data.
         task : str or sequence of str, optional
-            Tasks, where coefficients vary over them: one for all places, or one a place. Left out, where the data have
-            no t: all.
+            Tasks, where coefficients vary over them: one for all places, or one per place. Left out, where the data
+            have no t: all.
         ci_prob : float
             Probability of the central interval.
         random_seed : int, optional

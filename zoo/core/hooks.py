@@ -113,7 +113,7 @@ class ModelData:
         return pt.dot(self.inputs, coefficients)[self.row, self.task]
 
     def per_row(self, parameter: Any) -> Any:
-        """A parameter of the tasks (T,) as one value a row; a scalar stays as it is."""
+        """A parameter of the tasks (T,) as one value per row; a scalar stays as it is."""
         return parameter if parameter.ndim == 0 else parameter[self.task]
 
 

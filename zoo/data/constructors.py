@@ -61,7 +61,7 @@ class Constructed(TaskRows):
         Parameters
         ----------
         X : (N, D) array_like of float, table, or scipy.sparse matrix, or None
-            Features, one row an observation. None, or no column: no features, for models with an intercept of their
+            Features, one row per observation. None, or no column: no features, for models with an intercept of their
             own (:class:`zoo.VaryingCoefficientGP`). Sparse ones stay sparse, for the models that take them. A table
             is one of pandas, polars, Arrow or another library that narwhals knows, a DataArray or Dataset of xarray,
             a structured array, or a dict of columns.
@@ -149,7 +149,7 @@ class Constructed(TaskRows):
         weight: str | None = None,
         missing: str = "refuse",
     ) -> Self:
-        """Data from a table with one row an observation.
+        """Data from a table with one row per observation.
 
         Parameters
         ----------

@@ -58,7 +58,7 @@ def complete_rows(missing: str, arguments: Mapping[str, Any]) -> np.ndarray | No
     ----------
     missing : {"refuse", "drop", "model"}
     arguments : mapping
-        Tables, columns and arrays with one row an observation, by the name of the argument; None where not given.
+        Tables, columns and arrays with one row per observation, by the name of the argument; None where not given.
     """
     one_of(missing, MISSING, "missing")
     if missing != "drop":

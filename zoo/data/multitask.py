@@ -145,7 +145,7 @@ class MultiTaskData(Constructed):
     def take(self, rows: Any) -> MultiTaskData:
         """The observations at these positions (integers or a boolean mask); tasks and names stay.
 
-        A mask that is a Series has one value a row in their order: the data keep no index to align it with.
+        A mask that is a Series has one value per row in their order: the data keep no index to align it with.
         """
         try:
             index = np.atleast_1d(
@@ -153,7 +153,7 @@ class MultiTaskData(Constructed):
             )
         except IndexError as error:
             raise ValueError(
-                f"rows do not fit the {self.n_rows} rows of the data ({error}). Give positions, or one bool a row."
+                f"rows do not fit the {self.n_rows} rows of the data ({error}). Give positions, or one bool per row."
             ) from None
         if self.shares_inputs:
             used, row = np.unique(self.row[index], return_inverse=True)

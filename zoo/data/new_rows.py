@@ -212,7 +212,7 @@ def _task_variable(
                 f"t has no column {absent[0]!r}; the fitted data have t with the column(s) {known}. Add it."
             )
     elif np.ndim(t) < 2:
-        # One number a row, or the one place of a single row.
+        # One number per row, or the one place of a single row.
         t = np.asarray(t).reshape((1, -1) if n_rows == 1 else (-1, 1))
     if np.shape(t) != (n_rows, len(data.t_names)):
         raise ValueError(
@@ -258,7 +258,7 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
     if values.ndim == 0:
         values = np.repeat(values[None], n_rows)
     if values.shape != (n_rows,):
-        raise ValueError(f"task has shape {values.shape} and X has {n_rows} rows. Give one task a row.")
+        raise ValueError(f"task has shape {values.shape} and X has {n_rows} rows. Give one task per row.")
     absent = np.flatnonzero(pd.isna(values))
     if len(absent):
         raise ValueError(f"task is missing in row {absent[0]}. Drop the row or name its task.")

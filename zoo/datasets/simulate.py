@@ -33,7 +33,7 @@ def simulate_conjoint(
     r"""Simulate customers who buy products or leave them; customers are tasks.
 
     A product has one level of each attribute, each level equally likely, drawn anew for each customer and choice. It
-    is coded by one binary feature a level, so :math:`x^\top u_l` adds up the part-worths of its levels. Customer l
+    is coded by one binary feature per level, so :math:`x^\top u_l` adds up the part-worths of its levels. Customer l
     buys it (y = +1, else -1) with probability :math:`1 / (1 + \exp(-x^\top u_l / \text{noise}))`, and his
     part-worths are
 

@@ -53,11 +53,11 @@ class Calibration:
 
     @property
     def draws(self) -> int:
-        """L, posterior draws a replication."""
+        """L, posterior draws per replication."""
         return int(self.ranks.attrs["draws"])
 
     def summary(self, prob: float = 0.99) -> pd.DataFrame:
-        """A row a quantity: p value of its ranks, whether they are uniform, median effective sample size.
+        """One row per quantity: p value of its ranks, whether they are uniform, median effective sample size.
 
         The p value is exact for ranks that are independent and uniform: see :func:`zoo.diagnostics.rank_bands`. A
         quantity is ``uniform`` where it is at least (1 - prob) over the number of quantities, so that with

@@ -213,7 +213,7 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        One row a fit. Real responses: explained variance in percent (pooled, and averaged over tasks), RMSE,
+        One row per fit. Real responses: explained variance in percent (pooled, and averaged over tasks), RMSE,
         MAE, coverage of the interval in percent. Labels: accuracy, micro and macro F1 in percent, mean log loss.
         Grades: see :func:`zoo.diagnostics.grade_scores.grade_scores`.
 
@@ -303,7 +303,7 @@ def _columns(**values: Any) -> list[np.ndarray]:
     for name, array in arrays.items():
         if array.ndim != 1 or len(array) != n_rows:
             raise ValueError(
-                f"{name} has shape {array.shape}, but {first} has {n_rows} rows. Give one value a row."
+                f"{name} has shape {array.shape}, but {first} has {n_rows} rows. Give one value per row."
             )
     if n_rows == 0:
         raise ValueError(f"{first} is empty. Give at least one row.")

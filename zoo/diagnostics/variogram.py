@@ -220,7 +220,7 @@ def _values(values: Any, n: int) -> np.ndarray:
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.shape != (n,):
-        raise ValueError(f"values has shape {raw.shape}, and t has {n} rows. Give one value a place.")
+        raise ValueError(f"values has shape {raw.shape}, and t has {n} rows. Give one value per place.")
     z = finite_matrix(raw[:, None], "values", ["values"])[:, 0]
     if np.ptp(z) == 0.0:
         raise ValueError("values are all the same. Give values that vary.")
@@ -230,7 +230,7 @@ def _values(values: Any, n: int) -> np.ndarray:
 def _divisors(scale: Any, places: np.ndarray, names: list[str]) -> np.ndarray:
     if isinstance(scale, str):
         if scale != "sd":
-            raise ValueError(f"scale is {scale!r}. Give 'sd', a number, or one a column of t.")
+            raise ValueError(f"scale is {scale!r}. Give 'sd', a number, or one per column of t.")
         sd = places.std(axis=0)
         for name, column, spread in zip(names, places.T, sd, strict=True):
             if spread <= 1e-12 * np.abs(column).max():

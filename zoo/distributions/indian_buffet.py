@@ -149,7 +149,7 @@ def indian_buffet_sticks(name: str, alpha: Any, *, K_max: int | None = None, dim
 
     the stick-breaking construction of Teh, Gorur and Ghahramani (2007, AISTATS), in which
     :math:`E\, \pi_k = \{\alpha / (1 + \alpha)\}^k`. The truncation drops
-    :math:`\alpha \{\alpha / (1 + \alpha)\}^K` ones a row on average. Since
+    :math:`\alpha \{\alpha / (1 + \alpha)\}^K` ones per row on average. Since
     :math:`-\alpha \log \nu_l` is Exponential(1),
 
     .. math:: \pi_k = \exp\{-(e_1 + \dots + e_k) / \alpha\}, \quad e_l \sim \mathrm{Exponential}(1)

@@ -264,7 +264,7 @@ def prox_group_norm(v: Any, threshold: Any, positive: bool = True) -> np.ndarray
         t = np.broadcast_to(t, v.shape[:-1])[..., None]
     except ValueError:
         raise ValueError(
-            f"threshold has shape {t.shape}, but v has shape {v.shape}. Give one threshold, or one a vector."
+            f"threshold has shape {t.shape}, but v has shape {v.shape}. Give one threshold, or one per vector."
         ) from None
     v = np.maximum(v, 0.0) if positive else v
     # Squares of very small or very large entries would underflow or overflow; hypot does not.

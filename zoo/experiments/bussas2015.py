@@ -64,7 +64,7 @@ _LEVEL = 0.01
 
 
 def errors(results: Results, name: str) -> pd.DataFrame:
-    """One row a method, size and split of a set: its scores, and seconds of fit and prediction."""
+    """One row per method, size and split of a set: its scores, and seconds of fit and prediction."""
     rows = []
     for job, numbers in results.items():
         head, _, rest = job.partition("-n")
@@ -85,7 +85,7 @@ def _paired(difference: np.ndarray) -> tuple[float, float]:
 
 
 def compared(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Paired t tests over splits: one row a pair of methods and a size; t is positive where the first errs less."""
+    """Paired t tests over splits: one row per pair of methods and a size; t is positive where the first errs less."""
     rows = []
     for n, part in frame.groupby("n"):
         table = part.pivot(index="split", columns="method", values=metric)

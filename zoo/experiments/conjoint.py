@@ -1,4 +1,4 @@
-"""The methods of table 1 of Evgeniou, Micchelli & Pontil (2005): support vector machines a task, pooled and between.
+"""The methods of table 1 of Evgeniou, Micchelli & Pontil (2005): support vector machines per task, pooled and between.
 
 A machine minimises (16), the sum of the hinge losses plus ``gamma |w|^2``. The matrix of kernel (22) is
 ``1 - lam + lam T`` on its diagonal, and at ``lam = 1`` the kernel of independent tasks times T. So ``gamma`` is given
@@ -224,7 +224,7 @@ class Choice(NamedTuple):
 
 
 def _held_out(rows: MultiTaskData, W: np.ndarray) -> tuple[float, float]:
-    """Errors, and the hinge loss, which decides between equals: one row a task makes many."""
+    """Errors, and the hinge loss, which decides between equals: one row per task makes many."""
     f = np.einsum("nd,dn->n", rows.X, W[:, rows.task])
     y = np.where(rows.y > 0, 1.0, -1.0)
     return float(np.mean((f > 0.0) != (y > 0.0))), float(np.maximum(0.0, 1.0 - y * f).mean())
@@ -330,7 +330,7 @@ def along(
     gammas: Sequence[float] = GAMMAS,
     metrics: Sequence[np.ndarray] | None = None,
 ) -> list[dict[str, float]]:
-    """Test error for each lam, in percent over all groups; one gamma for all, by one validation row a task.
+    """Test error for each lam, in percent over all groups; one gamma for all, by one validation row per task.
 
     Groups of two tasks have two such rows, and over all groups and lam there are enough to tell one gamma from another.
     """

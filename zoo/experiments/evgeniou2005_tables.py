@@ -64,7 +64,7 @@ _RIVALS = (("identity", "individual"), ("pca", "identity"), ("learned", "pca"), 
 
 
 def table1(results: Results, settings: Settings) -> pd.DataFrame:
-    """One row a number of tasks and of rows: errors in percent, the paper's, and paired t over all customers.
+    """One row per number of tasks and of rows: errors in percent, the paper's, and paired t over all customers.
 
     ``best``: the methods of the paper that are best, or not worse at the 5% level. ``t of a against b`` is positive
     where a errs less.
@@ -142,7 +142,7 @@ def t_text(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def computers_table(results: Results) -> pd.DataFrame:
-    """One row a method on the computers: errors in percent of the labels, RMSE of the ratings; persons' means.
+    """One row per method on the computers: errors in percent of the labels, RMSE of the ratings; persons' means.
 
     The survey's own partition apart from the others; ``p``: of the difference from the best of a column, paired over
     persons, whose errors are averaged over partitions first.
@@ -189,7 +189,7 @@ def computers_text(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def school_table(results: Results, settings: Settings) -> pd.DataFrame:
-    """One row a method on School: explained variance in percent, pooled and per school, means and sd over splits.
+    """One row per method on School: explained variance in percent, pooled and per school, means and sd over splits.
 
     ``t``: paired over splits against lambda by evidence, positive where the method explains more.
     """

@@ -68,7 +68,7 @@ def score_table(
     results: Mapping[str, Mapping[str, Any]],
     splits: int,
 ) -> pd.DataFrame:
-    """One row a model, the paper's order first: its score in the paper, and ours over the finished splits.
+    """One row per model, the paper's order first: its score in the paper, and ours over the finished splits.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ def _of_paper(table: Mapping[str, Sequence[Any]], data: str, method: str | None,
 
 
 def score_table(results: Mapping[str, Mapping[str, Any]], settings: Settings) -> pd.DataFrame:
-    """One row a data set and method: tables 2, 3 and 5, ours beside the paper's, with standard deviations.
+    """One row per data set and method: tables 2, 3 and 5, ours beside the paper's, with standard deviations.
 
     Errors and explained variance are those of the parameters with the best held-out RMSE. ``NLPD`` is that of the
     parameters with the best held-out NLPD, ``NLPD by RMSE`` and ``RMSE by NLPD`` those of the other choice. ``C``
@@ -131,7 +131,7 @@ _SCORES = (
 
 
 def t_table(results: Mapping[str, Mapping[str, Any]], settings: Settings) -> pd.DataFrame:
-    """One row a data set: the paired t statistic of GPMTFS against GPMTL, positive where GPMTFS is better."""
+    """One row per data set: the paired t statistic of GPMTFS against GPMTL, positive where GPMTFS is better."""
     rows = []
     for name in settings.sets:
         data = SETS[name]

@@ -222,7 +222,7 @@ METHODS: dict[str, tuple[str, Predictor]] = {
     "local-lin": ("Fan & Zhang, linear", partial(_local, "linear")),
     "local-mat": ("Fan & Zhang, Matern", partial(_local, "matern")),
     "regression": ("regression on x", _regression),
-    "xt-mat-ard": ("GP on (x, t), Matern, a lengthscale a column", partial(_process, "xt-mat-ard")),
+    "xt-mat-ard": ("GP on (x, t), Matern, one lengthscale per column", partial(_process, "xt-mat-ard")),
     "gwr": ("GWR (mgwr)", _gwr),
     "gpboost": ("spatial GP and fixed effects (GPBoost)", _gpboost),
     "gelfand": ("Gelfand et al., maximal evidence", partial(_process, "gelfand")),

@@ -1,4 +1,4 @@
-"""Linear yardsticks of the papers' tables: one model a task, one for all, and multi-task feature learning.
+"""Linear yardsticks of the papers' tables: one model per task, one for all, and multi-task feature learning.
 
 All minimise ``C * loss + |w|^2 / 2`` in the columns that the data have, an intercept among them, so that they see
 and shrink what the Bayesian models see and shrink. A fit is a matrix of coefficients (D, T). They need scikit-learn.
@@ -107,7 +107,7 @@ class FeatureLearning:
     r"""Multi-task feature learning (Argyriou, Evgeniou & Pontil, NIPS 2006).
 
     Minimises :math:`C \sum_t L(y_t, X_t w_t) + \tfrac12 \operatorname{tr} M^{-1} (W W' + \epsilon I)` over W and M of
-    trace 1 by turns: given M, a ridge or logistic regression a task in the features :math:`M^{1/2} x`; given W,
+    trace 1 by turns: given M, a ridge or logistic regression per task in the features :math:`M^{1/2} x`; given W,
     :math:`M = (W W' + \epsilon I)^{1/2} / \operatorname{tr}(\cdot)`.
 
     Parameters

@@ -68,7 +68,7 @@ class Method(NamedTuple):
     held_out: bool = True  # cross-validation, of one point for the threshold alone
 
     def points(self, quick: bool) -> list[Parameters]:
-        """The grid; a quick one has at most two values a parameter."""
+        """The grid; a quick one has at most two values per parameter."""
         axes = [
             list(dict.fromkeys((values[1], values[-2]))) if quick and len(values) > 2 else values
             for values in self.grid.values()
@@ -256,7 +256,7 @@ def score_table(
     repeats: int,
     small: bool = False,
 ) -> pd.DataFrame:
-    """One row a test set and method: the paper's scores, and ours with standard deviations over finished repeats.
+    """One row per test set and method: the paper's scores, and ours with standard deviations over finished repeats.
 
     AUC is that of the parameters chosen by AUC, F-values those of the parameters chosen by micro F.
     """

@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
 
 @dataclass
 class Climb:
-    """The end of a climb; the lists have one entry a kept evaluation."""
+    """The end of a climb; the lists have one entry per kept evaluation."""
 
     point: Any
     last: Evaluation

@@ -20,7 +20,7 @@ class Clustered(TaskKernel):
 
     .. math:: J(u) = \min_{u_0} \sum_k \Big( \sum_\ell \rho_k^{(\ell)} |u_\ell - u_{0k}|^2 + \rho\, |u_{0k}|^2 \Big).
 
-    With one cluster a task this is eq (27), :math:`(\delta_{\ell q} + \theta_{\ell q}/\rho)\, x' Q t` with
+    With one cluster per task this is eq (27), :math:`(\delta_{\ell q} + \theta_{\ell q}/\rho)\, x' Q t` with
     :math:`\theta_{\ell q} = 1` within a cluster. One cluster of all tasks is
     :class:`~zoo.kernels.mean_regularised.MeanRegularised` over :math:`\lambda T`, with
     :math:`\rho = \lambda T / (1 - \lambda)`; the paper prints the reciprocal.
@@ -74,7 +74,7 @@ class Clustered(TaskKernel):
         return np.eye(self.n_tasks) + same / tensor(self.rho)
 
     def loadings(self) -> tuple[Any, Any]:
-        """Each task's own part, and one column a cluster."""
+        """Each task's own part, and one column per cluster."""
         rho = tensor(self.rho)
         if not self.soft:
             member = self.clusters[:, None] == np.arange(self.clusters.max() + 1)

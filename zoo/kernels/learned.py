@@ -83,7 +83,7 @@ class LearnedKernel(cov.Covariance):
         super().__init__(input_dim, getattr(base, "active_dims", None))
         self.half = finite_matrix(half, "half", None)
         if len(self.half) != n:
-            raise ValueError(f"half has {len(self.half)} rows and inputs has {n}. Give one row an input.")
+            raise ValueError(f"half has {len(self.half)} rows and inputs has {n}. Give one row per input.")
         self.mean = None if mean is None else finite_vector(mean, "mean", n)
         self.weight = _weight(weight, "weight")
         self.base_weight = _weight(base_weight, "base_weight")

@@ -64,7 +64,7 @@ class Regulariser:
         self.linear = linear
 
     def __call__(self, coefficients: Any) -> float:
-        """J of coefficients (D, T), one column a task; ``inf`` outside the range of a singular kernel.
+        """J of coefficients (D, T), one column per task; ``inf`` outside the range of a singular kernel.
 
         Of a frame or DataArray the columns go by the names of the tasks, where it has them.
         """
@@ -141,7 +141,7 @@ class MapRegulariser(Regulariser):
         self.linear = True
 
     def __call__(self, coefficients: Any) -> float:
-        """J of coefficients (D, T), one column a task; ``inf`` where no weights w give them."""
+        """J of coefficients (D, T), one column per task; ``inf`` where no weights w give them."""
         u = self._read(coefficients)
         T, D = self.matrix.shape[:2]
         if u.shape != (D, T):

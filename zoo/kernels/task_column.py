@@ -42,7 +42,7 @@ def features_and_task(
     if not isinstance(X, Variable):
         X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
-        raise ValueError(f"X has {X.ndim} dimension(s). Give a row an input: its features, then its task.")
+        raise ValueError(f"X has {X.ndim} dimension(s). Give one row per input: its features, then its task.")
     number = _known(X)
     X = _checked_width(X, number, widths, kernel)
     X = X if columns is None else X[:, columns]

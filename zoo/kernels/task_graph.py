@@ -63,7 +63,7 @@ class TaskGraph:
         matrix = finite_matrix(given, "adjacency", None)
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(
-                f"adjacency has shape {matrix.shape}. Give a square matrix, one row and column a task."
+                f"adjacency has shape {matrix.shape}. Give a square matrix, one row and column per task."
             )
         task_names = names_of_tasks(self.task_names, len(matrix))
         matrix = checked_adjacency(matrix, task_names)
@@ -225,13 +225,13 @@ class TaskGraph:
         Parameters
         ----------
         frame : pandas.DataFrame
-            One row a task, named by the index. A missing value is shared with nobody.
+            One row per task, named by the index. A missing value is shared with nobody.
         levels : sequence of str, optional
             Columns, from country to town say. Default: all.
         """
         if not isinstance(frame, pd.DataFrame):
             raise ValueError(
-                f"frame is a {type(frame).__name__}. Give a DataFrame with one row a task, named by its index."
+                f"frame is a {type(frame).__name__}. Give a DataFrame with one row per task, named by its index."
             )
         known = names([str(name) for name in frame.index], "frame.index")
         used = (
@@ -265,7 +265,7 @@ class TaskGraph:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """One row an edge: ``task``, ``task_bis`` and ``weight``; the index is the name of the edge."""
+        """One row per edge: ``task``, ``task_bis`` and ``weight``; the index is the name of the edge."""
         first, second = self._pairs
         name = np.array(self.task_names, dtype=object)
         table = {"task": name[first], "task_bis": name[second], "weight": self.adjacency[first, second]}

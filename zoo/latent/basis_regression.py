@@ -37,7 +37,7 @@ _BLOCK, _KEPT = 8_000_000, 120_000_000
 # Steps with one factor after L-BFGS, before those that sum over the rows for a factor each; and the tolerance of all,
 # less strict than elsewhere: the search has no use for more, and they would take a quarter longer on 17,290 sales.
 _CHEAP, _TOLERANCE = 10, 1e-14
-# What rounding may take from the evidence of Gaussian noise, in nats a row, before the rows are passed over again.
+# What rounding may take from the evidence of Gaussian noise, in nats per row, before the rows are passed over again.
 _SMALL_LOSS = 1e-9
 
 

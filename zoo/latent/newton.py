@@ -27,7 +27,7 @@ _MOST_STEPS, _HALVINGS = 300, 60
 # The square of the distance to the mode in posterior standard deviations, over the log density: where to stop, and up
 # to where the end of the steps, or rounding that lets no step climb, still counts as the mode.
 _TOLERANCE, _NEAR = 1e-18, 1e-10
-# The largest slope, in nats a posterior standard deviation, at which L-BFGS stops; and its evaluations and memory.
+# The largest slope, in nats per posterior standard deviation, at which L-BFGS stops; and its evaluations and memory.
 _FLAT, _MOST_EVALUATIONS, _MEMORY = 1e-7, 500, 30
 # The share of its promise that a step must keep, and what rounding may take from the log density.
 _KEPT, _ROUNDING = 1e-4, 1e-13

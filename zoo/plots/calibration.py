@@ -24,7 +24,7 @@ def rank_ecdf(
     columns: int = 4,
     figsize: tuple[float, float] | None = None,
 ) -> Figure:
-    """Share of the ranks below each value minus what it is for uniform ranks, a panel a quantity.
+    """Share of the ranks below each value minus what it is for uniform ranks, a panel per quantity.
 
     The grey band holds the lines of all quantities of the calibration at once with probability ``prob`` or more if the
     sampler is right. A line above zero on the left and below on the right shows draws that are too narrow, the reverse

@@ -64,7 +64,7 @@ def trace_rank(
     figsize: tuple[float, float] | None = None,
     backend: str = "matplotlib",
 ) -> Any:
-    """Trace and rank histogram of scalars of the posterior, one colour a chain.
+    """Trace and rank histogram of scalars of the posterior, one colour per chain.
 
     Where chains agree, the ranks of each chain's draws among all draws are uniform: its histogram stays near the
     grey line, mostly inside the grey band (99% for independent draws; correlated draws leave it more often).

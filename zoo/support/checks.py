@@ -170,7 +170,7 @@ def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.ndim != 1:
-        raise ValueError(f"{argument} has shape {raw.shape}. Give a 1-D array, one value a row of X.")
+        raise ValueError(f"{argument} has shape {raw.shape}. Give a 1-D array, one value per row of X.")
     if len(raw) != n_rows:
         raise ValueError(f"{argument} has {len(raw)} rows and X has {n_rows}. Give both the same rows.")
     return finite_matrix(raw[:, None], argument, [argument])[:, 0]
@@ -234,7 +234,7 @@ def task_codes(task: Any, n_rows: int, task_names: Sequence[str] | None) -> tupl
     if raw.dtype.kind == "U" and isinstance(task, list | tuple):
         raw = np.array(task, dtype=object)  # NumPy has made text of numbers and NaN among them
     if raw.ndim != 1 or len(raw) != n_rows:
-        raise ValueError(f"task has shape {raw.shape} and X has {n_rows} rows. Give one task a row.")
+        raise ValueError(f"task has shape {raw.shape} and X has {n_rows} rows. Give one task per row.")
     if pd.isna(raw).any():
         row = int(np.flatnonzero(pd.isna(raw))[0])
         raise ValueError(f"task is missing in row {row}. Drop the row or name its task.")

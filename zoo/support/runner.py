@@ -73,7 +73,7 @@ def run_jobs(
     jobs : sequence of Job
         With different names.
     folder : path
-        One JSON file a job: its settings and its numbers. Made if it is missing.
+        One JSON file per job: its settings and its numbers. Made if it is missing.
     n_jobs : int
         Processes at a time, each with one thread for linear algebra; 1 runs the jobs in this process.
     title : str

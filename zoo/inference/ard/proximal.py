@@ -1,6 +1,6 @@
 r"""Sparse minima of functions of many blocks that only a group norm couples: proximal Newton steps, partitioned.
 
-With one row of theta (B, p) a block (a task), and its first columns :math:`\kappa \ge 0`, the minimum of
+With one row of theta (B, p) per block (a task), and its first columns :math:`\kappa \ge 0`, the minimum of
 
 .. math:: F(\theta) = \sum_b g_b(\theta_b) + C \sum_i \lVert \kappa_{\cdot i} \rVert_2
 
@@ -204,7 +204,7 @@ class _Descent:
 def _newton(theta: np.ndarray, slope: np.ndarray, matrices: np.ndarray, bounds: Constraints) -> np.ndarray:
     """Newton direction of model and penalty for the coordinates above their bounds, all blocks together.
 
-    The Hessian of the norms is diagonal but for one outer product a column: Woodbury's identity.
+    The Hessian of the norms is diagonal but for one outer product per column: Woodbury's identity.
     """
     free = theta > bounds.lower
     kappa, C = theta[:, : bounds.penalised], bounds.C

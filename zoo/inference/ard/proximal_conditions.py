@@ -118,7 +118,7 @@ def check_start(
 ) -> tuple[np.ndarray, Constraints]:
     theta = np.array(theta, dtype=np.float64, order="C")
     if theta.ndim != 2 or theta.size == 0 or not np.isfinite(theta).all():
-        raise ValueError(f"theta is a finite matrix, one row a block; it has shape {theta.shape}.")
+        raise ValueError(f"theta is a finite matrix, one row per block; it has shape {theta.shape}.")
     if not 0.0 <= C < np.inf:
         raise ValueError(f"C is {C}. Give a finite number, 0 or more.")
     if not 0 <= penalised <= theta.shape[1]:

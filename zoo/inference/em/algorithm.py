@@ -71,7 +71,7 @@ class EMResult:
     coefficients : (r, T)
         Posterior means, at these parameters.
     log_likelihood, penalised_log_likelihood : (I,)
-        One entry a kept EM map evaluation, the start first. The second never decreases.
+        One entry per kept EM map evaluation, the start first. The second never decreases.
     accelerated : (I,) of bool
         Whether the parameters of this entry came from an extrapolation.
     n_maps : int
@@ -140,7 +140,7 @@ def expectation_maximisation(
     noise_prior : (a, b), optional
         Inverse-gamma law of the noise variance; flat when left out.
     noise_by_task : bool
-        One noise a task.
+        One noise per task.
     weight : (N,), optional
         Weights of the rows, above 0: the log density of a row counts so many times.
     noise_floor : float

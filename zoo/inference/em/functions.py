@@ -1,4 +1,4 @@
-r"""EM step with the covariance at the inputs: two large products, and one factor a group of alike tasks.
+r"""EM step with the covariance at the inputs: two large products, and one factor per group of alike tasks.
 
 With K the covariance at the inputs and :math:`B = \sum_t E_t (K_{tt} + \sigma^2 I)^{-1} E_t'`,
 :math:`\sum_t \mathrm{Cov}_t = T K - K B K`, see :mod:`zoo.inference.em.algorithm`.

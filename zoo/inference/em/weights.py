@@ -1,4 +1,4 @@
-r"""EM step with the weights as coordinates: a q x q matrix a task.
+r"""EM step with the weights as coordinates: a q x q matrix per task.
 
 With :math:`C = R R'` and :math:`M_t = I + R' X_t' X_t R / \sigma^2`, :math:`\mathrm{Cov}_t = R M_t^{-1} R'`, see
 :mod:`zoo.inference.em.algorithm`.
@@ -14,7 +14,7 @@ __all__ = ["Weights"]
 
 
 class Weights:
-    """E-step by a q x q matrix a task; a batch of them holds at most ``chunk`` numbers."""
+    """E-step by a q x q matrix per task; a batch of them holds at most ``chunk`` numbers."""
 
     def __init__(self, features: np.ndarray, rows: Rows, prior: Prior, chunk: int):
         T, q = len(rows.counts), features.shape[1]

@@ -1,6 +1,6 @@
 r"""Linear group moves for matrix-normal hierarchies.
 
-Coefficients ``H`` (T x D, a row a task) have the prior log density, with ``P`` the inverse task covariance
+Coefficients ``H`` (T x D, a row per task) have the prior log density, with ``P`` the inverse task covariance
 and ``O`` the inverse feature covariance,
 
 .. math:: \tfrac D2 \log|P| + \tfrac T2 \log|O| - \tfrac12 \operatorname{tr}(P H O H'),

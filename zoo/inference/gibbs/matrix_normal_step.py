@@ -43,7 +43,7 @@ class MatrixNormalGibbs(BlockedStep):
     model : pm.Model, optional
         By default that on the context stack.
     sweeps : int
-        Sweeps a step.
+        Sweeps per step.
     rng : optional
         ``pm.sample`` seeds the step itself.
 

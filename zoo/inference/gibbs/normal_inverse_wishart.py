@@ -107,7 +107,7 @@ class NormalInverseWishartKernel(ScaleSteps):
     noise_shape, noise_rate : float
         Of the inverse-gamma prior of the noise variance.
     noise_by_task : bool
-        One noise variance a task, or one for all.
+        One noise variance per task, or one for all.
     group_moves : bool, optional
         Whether each sweep takes steps 4, and 0 where coefficients are loose; None: the rule above. Without them the
         noise is always drawn given the coefficients.

@@ -118,7 +118,7 @@ class LocalRegressions:
     def fits(
         self, centres: np.ndarray, bandwidth: float, lams: Sequence[float]
     ) -> Iterator[tuple[LocalFit, ...]]:
-        """The fits at each centre (m, P), one a penalty."""
+        """The fits at each centre (m, P), one per penalty."""
         for window in self.windows(centres, bandwidth):
             X, y, weight = self.X[window.rows], self.y[window.rows], window.weight
             if self.weight is not None:

@@ -240,7 +240,7 @@ def run_chains(
     """Draw from the kernel's posterior.
 
     Chains run in threads (the kernels release the GIL), or wherever a ``joblib.parallel_config`` on the
-    context stack sends them. Linear algebra is held to one thread a call; results depend on ``random_seed``
+    context stack sends them. Linear algebra is held to one thread per call; results depend on ``random_seed``
     alone, not on ``cores``, ``threads`` or the backend. Ctrl-C keeps the draws made so far.
 
     Parameters

@@ -80,7 +80,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
 
     Notes
     -----
-    Draws of functions at new rows are joint up to 500 distinct rows a call, and beyond that right for each row alone.
+    Draws of functions at new rows are joint up to 500 distinct rows per call, and beyond that right for each row alone.
     What is learned has the prior LogNormal(log value, 1) if positive, Uniform(0, 1) if it lies there, and Q an
     inverse-Wishart law, scaled to trace D. Methods "exact" and "laplace" maximise the evidence without these priors.
     :func:`zoo.select` chooses fields by cross-validation, ``lam``, ``Q`` and ``likelihood.C`` among them.

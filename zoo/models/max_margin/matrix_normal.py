@@ -177,7 +177,7 @@ class MaxMargin(MaxMarginBase):
         model : pm.Model, optional
             Default: that on the context stack.
         sweeps : int
-            Sweeps of the Gibbs sampler a step.
+            Sweeps of the Gibbs sampler per step.
 
         Raises
         ------

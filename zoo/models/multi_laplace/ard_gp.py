@@ -1,4 +1,4 @@
-"""One Gaussian process a task, integrated out: the part of a model below the priors of its ARD parameters."""
+"""One Gaussian process per task, integrated out: the part of a model below the priors of its ARD parameters."""
 
 from __future__ import annotations
 

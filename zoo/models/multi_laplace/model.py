@@ -87,7 +87,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
         2017), by NUTS alone. For many tasks the multi-Laplace law has little mass near zero (its norm is
         Gamma(T, C)): its posterior mode selects, its posterior does not. This prior's posterior does.
     mean : {"constant", "zero", "linear"}
-        A constant a task, N(0, 1), integrated out; none, as in the paper; the constant and beside it one linear
+        A constant per task, N(0, 1), integrated out; none, as in the paper; the constant and beside it one linear
         function for all tasks, with ``mean_coefficients`` N(0, 1).
     amplitude : {"one", "task"}
         1 as in the paper, or ``amplitude`` of each task, Exponential(1). A linear kernel has none.
@@ -211,7 +211,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
             rows.X,
             np.zeros_like(rows.task) if self.ard == "pooled" else rows.task,
         )
-        # One standard normal a draw, the same at all rows: right for each row, not for several jointly.
+        # One standard normal per draw, the same at all rows: right for each row, not for several jointly.
         innovation = pm.Normal("innovation")
         return mean + f + sd * innovation
 
@@ -329,7 +329,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
     ) -> Result:
         """``start``: a fit to begin at. ``starts``: beginnings, all but the first at random; the best is kept.
 
-        ``tol``: largest violation of the optimality conditions, in nats a unit of a parameter.
+        ``tol``: largest violation of the optimality conditions, in nats per unit of a parameter.
         """
         problem = mode.ModeProblem.of(self, data, y)
         with ClimbProgress(max_iter, run.progress, "mode", "objective") as bar:

@@ -44,7 +44,7 @@ class VaryingComponent:
         covariance of PyMC, or a kernel of tasks: "learned" learns every parameter that may be learned, starting from
         its own values (of a tree the steps of each level); "fixed" none.
     n_basis : int, sequence of int, or dict of int, optional
-        Basis functions a column by method "hsgp". Left out: 30 for one column, 12 for each of two, 7 for each of
+        Basis functions per column by method "hsgp". Left out: 30 for one column, 12 for each of two, 7 for each of
         three, and twice as many for the intercept alone.
     boundary : float
         Half width of the box of these functions, in those of the data; above 1.

@@ -131,7 +131,7 @@ class VaryingDescription(ModelFactory):
             if component.features != "all" or "per_feature" in (component.amplitude, self.amplitude):
                 raise ValueError(
                     f"instance_kernel is {kernel if isinstance(kernel, str) else kernel[0]!r}, which has no "
-                    f"coefficients a feature. Use "
+                    f"coefficients per feature. Use "
                     'features="all" and amplitude="shared", or instance_kernel="linear".'
                 )
         if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):

@@ -37,7 +37,7 @@ from zoo.models.varying_coefficient.stationary import (
 
 __all__ = ["Part", "parts_of"]
 
-# Basis functions a column, by the number of columns; for one feature, and for several.
+# Basis functions per column, by the number of columns; for one feature, and for several.
 _SIZES = {1: (60, 30), 2: (24, 12), 3: (10, 7)}
 
 
@@ -84,7 +84,7 @@ class Part(PartDescription):
         return kernel
 
     def tree_with(self, level_sigma: Any) -> Tree:
-        """The tree with these steps a level."""
+        """The tree with these steps per level."""
         tree = self.tree
         return Tree(parent=tree.parent, level_sigma=level_sigma, tasks=tree.tasks, task_names=tree.task_names)
 

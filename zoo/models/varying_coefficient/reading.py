@@ -113,7 +113,7 @@ def read_places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndar
     if len(numbers) == 1:
         numbers = np.repeat(numbers, len(places))
     if len(numbers) != len(places):
-        raise ValueError(f"task has {len(numbers)} entries, and t {len(places)} places. Give one a place.")
+        raise ValueError(f"task has {len(numbers)} entries, and t {len(places)} places. Give one per place.")
     return places, numbers
 
 

@@ -26,6 +26,7 @@ from zoo.selection_arguments import Score, folds_of, grid_points, readable_score
 from zoo.support.checks import whole_number
 from zoo.support.seeds import sequence
 from zoo.support.warning_types import collected, warn_of_convergence
+from zoo.support.words import counted
 
 __all__ = ["Selection", "select"]
 
@@ -60,7 +61,7 @@ class Selection:
         folds = self.scores.filter(regex="^fold ").to_numpy()[self.best_row]
         return (
             f"Selection(best={self.best!r}, {self.score_name} {folds.mean():.4g}, "
-            f"{len(self.scores)} grid points, {len(folds)} folds)"
+            f"{counted(len(self.scores), 'grid point')}, {counted(len(folds), 'fold')})"
         )
 
 

@@ -88,7 +88,7 @@ def test_errors_name_row_and_column():
             make(broken[["long", "lat"]].to_numpy())
     with pytest.raises(ValueError, match="t column 'task' holds values that are not numbers"):
         make(FRAME[["lat", "task"]])
-    with pytest.raises(ValueError, match="t_names has 1 names for 2 columns"):
+    with pytest.raises(ValueError, match="t_names has 1 name for 2 columns"):
         make(FRAME[["long", "lat"]], t_names=["place"])
     with pytest.raises(ValueError, match="t_names holds 'lat' twice"):
         MultiTaskData.from_frame(FRAME, y="y", t=["lat", "lat"], features=["x"])
@@ -102,9 +102,9 @@ def test_errors_name_row_and_column():
 
 
 def test_repr_counts_columns(data):
-    assert repr(data) == "MultiTaskData(4 tasks, 8 rows (2 rows each), 1 features, t of 2 columns)"
+    assert repr(data) == "MultiTaskData(4 tasks, 8 rows (2 rows each), 1 feature, t of 2 columns)"
     one = MultiTaskData.from_frame(FRAME, y="y", task="task", t="lat", features=["x"]).standardize()
-    assert repr(one).endswith("1 features, t of 1 column, standardized)")
+    assert repr(one).endswith("1 feature, t of 1 column, standardized)")
 
 
 def test_table_and_back(data):

@@ -205,7 +205,7 @@ BAD = [
     (dict(task_names=["a", "b"]), "task is 'c' in row 4"),
     (dict(task_names=["a", "b", "c", "d"]), "task 'd' has no rows"),
     (dict(task_names=["a", "b", "b"], task=[0, 1, 2, 0, 1, 2]), "task_names holds 'b' twice"),
-    (dict(feature_names=["u"]), "feature_names has 1 names for 2 columns"),
+    (dict(feature_names=["u"]), "feature_names has 1 name for 2 columns"),
     (dict(feature_names=["u", "u"]), "feature_names holds 'u' twice"),
     (dict(feature_names=["u", ""]), "empty name"),
     (dict(t=[1.0, 2.0]), "t has 2 rows"),
@@ -441,5 +441,5 @@ def test_rows_without_features_come_from_tables_and_arrays():
         assert data.take([0, 2]).X.shape == (2, 0)
         assert data.standardize().original_X().shape == (len(Y), 0)
     assert table.add_intercept().feature_names == ("intercept",)
-    with pytest.raises(ValueError, match="feature_names has 1 names for 0 columns"):
+    with pytest.raises(ValueError, match="feature_names has 1 name for 0 columns"):
         MultiTaskData.from_arrays(None, Y, feature_names=["hours"])

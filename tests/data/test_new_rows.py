@@ -43,7 +43,7 @@ def test_an_intercept_alone():
 def test_other_columns_are_missed_by_name(fit):
     with pytest.raises(ValueError, match="X has no column 'z', a feature of the fitted data"):
         fit.predict(FRAME.drop(columns="z"))
-    with pytest.raises(ValueError, match="X has 1 columns, but the fit has 3 features"):
+    with pytest.raises(ValueError, match="X has 1 column, but the fit has 3 features"):
         fit.predict(FRAME[["x"]].to_numpy(), FRAME["task"])
 
 

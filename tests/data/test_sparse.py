@@ -157,7 +157,7 @@ def test_wrong_values_are_named():
         MultiTaskData.from_multilabel(SPARSE, LABELS[:-1])
     with pytest.raises(ValueError, match="y has 23 rows and X has 24"):
         MultiTaskData.from_arrays(SPARSE, Y[:-1])
-    with pytest.raises(ValueError, match="feature_names has 1 names for 40 columns"):
+    with pytest.raises(ValueError, match="feature_names has 1 name for 40 columns"):
         MultiTaskData.from_arrays(SPARSE, Y, feature_names=["a"])
 
 

@@ -174,7 +174,7 @@ class TestNearest:
             ({"k": 4}, "k is 4, and there are 4 tasks"),
             ({"k": 0}, "k is 0"),
             ({"weight": "cubic"}, "weight: 'cubic'"),
-            ({"task_names": ["a"]}, "task_names has 1 names for 4"),
+            ({"task_names": ["a"]}, "task_names has 1 name for 4"),
         ],
     )
     def test_bad_input(self, settings, match):

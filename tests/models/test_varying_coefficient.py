@@ -1118,7 +1118,7 @@ def test_t_must_be_numbers():
     fit = FIXED.fit(data, "exact", **DRAWS)
     with pytest.raises(ValueError, match="t "):
         fit.predict(data.X[:3])
-    with pytest.raises(ValueError, match=r"t has 1 columns, and the data of the fit 2: long, lat"):
+    with pytest.raises(ValueError, match=r"t has 1 column, and the data of the fit 2: long, lat"):
         fit.coefficients(t[:3, :1])
     with pytest.raises(ValueError, match="row 7"):
         fit.coefficients(t)

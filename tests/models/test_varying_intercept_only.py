@@ -68,7 +68,7 @@ def test_rows_that_nothing_numbers_are_refused() -> None:
     fit = _fit(DATA, "exact")
     with pytest.raises(ValueError, match="Give t or task, one entry per row"):
         fit.predict(None)
-    with pytest.raises(ValueError, match="X has 1 columns, but the fit has 0 features"):
+    with pytest.raises(ValueError, match="X has 1 column, but the fit has 0 features"):
         fit.predict(np.ones((2, 1)), t=np.ones((2, 2)))
 
 

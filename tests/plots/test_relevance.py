@@ -128,7 +128,7 @@ class TestRelevanceBars:
         assert _labels(axes.get_xticklabels()) == ["colour", "price"]
         assert self._heights(axes) == pytest.approx([0.0, float(table["relevance"][0])])
         axes = plots.relevance_bars(table, names="RAM").axes[0]
-        assert axes.get_title() == "Relevance of 1 features, 1 selected"
+        assert axes.get_title() == "Relevance of 1 feature, 1 selected"
 
     def test_takes_a_fit(self):
         fit = SimpleNamespace(relevance=_table)

@@ -352,7 +352,7 @@ def test_one_task_reads_its_column_too():
     data = zoo.MultiTaskData.from_frame(FRAME, "y", "school", FEATURES).select_tasks(["a"])
     fit = zoo.PooledTasks().fit(data, draws=2, chains=1, progress=False)
     assert fit.predict(FRAME.iloc[8:16])["task"].to_numpy().tolist() == ["a"] * 8
-    with pytest.raises(ValueError, match="task 'b' is not among the 1 tasks"):
+    with pytest.raises(ValueError, match="task 'b' is not among the 1 task"):
         fit.predict(FRAME)
 
 

@@ -32,6 +32,7 @@ from zoo.cli.tables import (
     test_data,
 )
 from zoo.cli.training import training_data
+from zoo.support.words import counted
 
 __all__ = ["app", "main"]
 
@@ -226,7 +227,7 @@ def predict(
     with staged_file(out) as temporary:
         predicted = predictions(fitted, table, column, new_task, ci_prob, seed)
         write_csv(predicted, temporary)
-    typer.echo(f"{len(predicted):,} rows written to {out}")
+    typer.echo(f"{counted(len(predicted), 'row', ',')} written to {out}")
 
 
 @app.command()

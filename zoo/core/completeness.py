@@ -5,6 +5,7 @@ from __future__ import annotations
 import xarray as xr
 
 from zoo.support.warning_types import warn_user
+from zoo.support.words import counted
 
 __all__ = ["mark_if_interrupted", "shortfall"]
 
@@ -36,6 +37,6 @@ def shortfall(idata: xr.DataTree) -> str:
     if (sizes["chain"], sizes["draw"]) == (1, 1):
         return "interrupted before the search for the estimate had come to its end"
     return (
-        f"interrupted: {sizes['draw']} of {attrs['draws_asked']} draws, "
-        f"{sizes['chain']} of {attrs['chains_asked']} chains"
+        f"interrupted: {sizes['draw']} of {counted(attrs['draws_asked'], 'draw')}, "
+        f"{sizes['chain']} of {counted(attrs['chains_asked'], 'chain')}"
     )

@@ -15,6 +15,7 @@ import xarray as xr
 from zoo.core.protocols import Fitted
 from zoo.inference.run.mixing import LEAST_DRAWS, Mixing, mixing
 from zoo.support.checks import one_of
+from zoo.support.words import counted
 
 __all__ = [
     "LARGEST_R_HAT",
@@ -317,6 +318,7 @@ def diagnostics_table(fit: Fitted, var_names: str | Sequence[str] | None = None)
     found = diagnosis_of(fit)
     if found.draws < LEAST_DRAWS:
         raise ValueError(
-            f"the fit has {found.draws} draws per chain, and R-hat and ESS need {LEAST_DRAWS}. Take more draws."
+            f"the fit has {counted(found.draws, 'draw')} per chain, and R-hat and ESS need "
+            f"{LEAST_DRAWS}. Take more draws."
         )
     return found.table(names)

@@ -30,6 +30,7 @@ from zoo.core.units import InDataUnits
 from zoo.core.verdict import short_verdict
 from zoo.data.multitask import MultiTaskData
 from zoo.support.checks import probability
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,8 +154,9 @@ class Fit(InDataUnits):
     def __repr__(self) -> str:
         sizes = self.idata["posterior"].sizes
         said = [
-            f"Fit({self.factory!r}, method={self.method!r}, {sizes['chain']} chains x {sizes['draw']} draws",
-            f"{self.data.n_tasks} tasks",
+            f"Fit({self.factory!r}, method={self.method!r}",
+            f"{counted(sizes['chain'], 'chain')} x {counted(sizes['draw'], 'draw')}",
+            counted(self.data.n_tasks, "task"),
             "" if self.keep == "draws" else f"keep={self.keep!r}",
             shortfall(self.idata),
             short_verdict(self),

@@ -17,6 +17,7 @@ from zoo.core.protocols import Fitted
 from zoo.data.multitask import MultiTaskData
 from zoo.data.new_rows import read_rows
 from zoo.support.seeds import generator
+from zoo.support.words import counted
 
 __all__ = ["read_prediction"]
 
@@ -51,7 +52,7 @@ def read_prediction(
     unknown = sorted(asked - set(known))
     if unknown and not new_task:
         raise ValueError(
-            f"task {unknown[0]!r} is not among the {len(known)} tasks of the data. "
+            f"task {unknown[0]!r} is not among the {counted(len(known), 'task')} of the data. "
             "Check its name, or pass new_task=True to predict it from the population."
         )
     posterior: Mapping[str, np.ndarray]

@@ -20,6 +20,7 @@ from zoo.core.missing_features import MISSING, gap_slices
 from zoo.core.protocols import Model
 from zoo.data.multitask import MultiTaskData
 from zoo.support.memory import require_memory
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.likelihoods.base import Likelihood
@@ -58,7 +59,7 @@ def predictive_draws(
     require_memory(
         {"f": rows.n_rows, "y": rows.n_rows},
         n_draws,
-        f"predictions of {rows.n_rows:,} rows by {n_draws:,} draws",
+        f"predictions of {counted(rows.n_rows, 'row', ',')} by {counted(n_draws, 'draw', ',')}",
         "Predict fewer rows at a time.",
     )
     step = max(1, _VALUES_PER_BLOCK // n_draws)
@@ -151,7 +152,7 @@ class PointwiseLogLikelihood:
         require_memory(
             {"log_likelihood": self._n_rows},
             n_draws,
-            f"the log likelihood of {self._n_rows:,} rows by {n_draws:,} draws",
+            f"the log likelihood of {counted(self._n_rows, 'row', ',')} by {counted(n_draws, 'draw', ',')}",
             "Fit with fewer draws.",
         )
         result = np.empty((n_draws, self._n_rows))

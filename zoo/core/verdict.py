@@ -18,6 +18,7 @@ from zoo.core.convergence import (
 from zoo.core.protocols import Fitted
 from zoo.inference.run.mixing import LEAST_DRAWS, mixing
 from zoo.support.warning_types import warn_of_convergence
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -290,7 +291,7 @@ def _cure(verdict: Verdict) -> str:
         return f"More draws alone {'may' if verdict.stalled else 'will'} not help: {reason}. What may help is {others}."
     wanted = _rounded_up(verdict.draws * max(verdict.times, 1.0))
     return (
-        f"About {wanted:,} draws per chain would do if they go on like this (draws={wanted}). "
+        f"About {counted(wanted, 'draw', ',')} per chain would do if they go on like this (draws={wanted}). "
         f"What may help is {others}."
     )
 

@@ -11,6 +11,7 @@ import pandas as pd
 from zoo.support.arrays import as_array, as_name
 from zoo.support.checks import finite_matrix, finite_vector, names, text_labels
 from zoo.support.frames import Labelled, in_order_of_names, read_column
+from zoo.support.words import counted
 
 __all__ = [
     "graded",
@@ -162,7 +163,7 @@ def task_variable(
     labels = names(t_names, "t_names", values.shape[1], prefix="t") if values.ndim == 2 else None
     matrix = finite_matrix(values, "t", labels)
     if len(matrix) != n_rows:
-        raise ValueError(f"t has {len(matrix)} rows and X has {n_rows}. Give both the same rows.")
+        raise ValueError(f"t has {counted(len(matrix), 'row')} and X has {n_rows}. Give both the same rows.")
     return matrix, labels
 
 

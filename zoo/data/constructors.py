@@ -32,6 +32,7 @@ from zoo.support.checks import (
     task_codes,
 )
 from zoo.support.frames import as_pandas, in_order_of_names, read_column, read_table
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -269,7 +270,9 @@ class Constructed(TaskRows):
         inputs = finite_inputs(X, "X", feature_names)
         Y_ = finite_matrix(Y, "Y", task_names, allow_missing=True)
         if len(Y_) != inputs.shape[0]:
-            raise ValueError(f"Y has {len(Y_)} rows and X has {inputs.shape[0]}. Give both the same rows.")
+            raise ValueError(
+                f"Y has {counted(len(Y_), 'row')} and X has {inputs.shape[0]}. Give both the same rows."
+            )
         labels = names(task_names, "task_names", Y_.shape[1], prefix="task ")
         observed = ~np.isnan(Y_)
         if not observed.any(axis=0).all():

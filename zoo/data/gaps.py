@@ -10,6 +10,7 @@ import pandas as pd
 
 from zoo.support.checks import is_sparse, one_of
 from zoo.support.warning_types import warn_user
+from zoo.support.words import counted
 
 __all__ = ["MISSING", "complete_rows", "gaps_of", "require_known_values", "without_gaps"]
 
@@ -44,7 +45,8 @@ def without_gaps(df: pd.DataFrame, columns: Sequence[str], missing: str, may_mis
             else ""
         )
         raise ValueError(
-            f"column {first!r} is missing in row {int(np.argmax(rows))}, and {int(rows.sum())} of {len(df)} rows have "
+            f"column {first!r} is missing in row {int(np.argmax(rows))}, and {int(rows.sum())} of "
+            f"{counted(len(df), 'row')} have "
             f"a gap.{left} Fill them in, or leave these rows out with missing='drop'{to_model}."
         )
     _warn_of_dropped(rows, f"column {first!r}")
@@ -85,7 +87,7 @@ def _warn_of_dropped(rows: np.ndarray, first: str) -> None:
     if rows.all():
         raise ValueError(f"every row has a gap; {first} is the first. There is nothing to learn from.")
     warn_user(
-        f"{int(rows.sum())} of {len(rows)} rows have a gap (the first one in {first}) and are left out."
+        f"{int(rows.sum())} of {counted(len(rows), 'row')} have a gap (the first one in {first}) and are left out."
     )
 
 

@@ -27,6 +27,7 @@ from zoo.support.checks import (
 )
 from zoo.support.frames import as_pandas
 from zoo.support.seeds import generator
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -153,7 +154,8 @@ class MultiTaskData(Constructed):
             )
         except IndexError as error:
             raise ValueError(
-                f"rows do not fit the {self.n_rows} rows of the data ({error}). Give positions, or one bool per row."
+                f"rows do not fit the {counted(self.n_rows, 'row')} of the data ({error}). Give "
+                f"positions, or one bool per row."
             ) from None
         if self.shares_inputs:
             used, row = np.unique(self.row[index], return_inverse=True)

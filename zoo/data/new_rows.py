@@ -18,6 +18,7 @@ from zoo.support.arrays import as_name
 from zoo.support.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
 from zoo.support.frames import read_column, read_table, require_one_each
 from zoo.support.warning_types import warn_user
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -107,7 +108,9 @@ def read_rows(
     features = _as_fitted(inputs, data)
     n_rows = features.shape[0]
     if features.shape[1] != data.n_features:
-        raise ValueError(f"X has {features.shape[1]} columns, but the fit has {data.n_features} features.")
+        raise ValueError(
+            f"X has {counted(features.shape[1], 'column')}, but the fit has {counted(data.n_features, 'feature')}."
+        )
     _warn_of_standardized(features, data)
     t_values = _task_variable(t, n_rows, data, without_t)
     if task is None and new_task:
@@ -258,7 +261,9 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
     if values.ndim == 0:
         values = np.repeat(values[None], n_rows)
     if values.shape != (n_rows,):
-        raise ValueError(f"task has shape {values.shape} and X has {n_rows} rows. Give one task per row.")
+        raise ValueError(
+            f"task has shape {values.shape} and X has {counted(n_rows, 'row')}. Give one task per row."
+        )
     absent = np.flatnonzero(pd.isna(values))
     if len(absent):
         raise ValueError(f"task is missing in row {absent[0]}. Drop the row or name its task.")
@@ -277,7 +282,8 @@ def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
     bad = (values < 0) | (values >= len(known))
     if bad.any():
         raise ValueError(
-            f"task {int(values[bad][0])} is not among the {len(known)} tasks of the data (0 .. {len(known) - 1}). "
+            f"task {int(values[bad][0])} is not among the {counted(len(known), 'task')} of the data "
+            f"(0 .. {len(known) - 1}). "
             "Check it, or pass new_task=True with a name."
         )
     return [known[int(v)] for v in values]

@@ -15,6 +15,7 @@ from zoo.support.checks import (
     names,
 )
 from zoo.support.warning_types import warn_user
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -156,7 +157,7 @@ class TaskRows:
     def __repr__(self) -> str:
         sizes = self.task_sizes
         low, high = sizes.min(), sizes.max()
-        rows = f"{low} rows each" if low == high else f"{low}-{high} rows each"
+        rows = f"{counted(low, 'row')} each" if low == high else f"{low}-{counted(high, 'row')} each"
         sparse = "sparse " if self.is_sparse else ""
         scaled = ", standardized" if self.transform is not None else ""
         columns = 0 if self.t is None else self.t.shape[1]
@@ -167,11 +168,11 @@ class TaskRows:
             f" and {len(effects)} are levels of {', '.join(sorted(set(effects.values())))}" if effects else ""
         )
         gaps = self.gaps
-        scaled += "" if gaps is None else f", {int(gaps.sum())} values missing"
-        place = f", t of {columns} column{'s' if columns > 1 else ''}" if columns else ""
+        scaled += "" if gaps is None else f", {counted(int(gaps.sum()), 'value')} missing"
+        place = f", t of {counted(columns, 'column')}" if columns else ""
         return (
-            f"MultiTaskData({self.n_tasks} tasks, {self.n_rows} rows ({rows}), "
-            f"{self.n_features} {sparse}features{sharing}{place}{scaled})"
+            f"MultiTaskData({counted(self.n_tasks, 'task')}, {counted(self.n_rows, 'row')} ({rows}), "
+            f"{counted(self.n_features, f'{sparse}feature')}{sharing}{place}{scaled})"
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -308,7 +309,7 @@ class TaskRows:
         if len(single):
             shown = ", ".join(repr(self.task_names[i]) for i in single[:5])
             warn_user(
-                f"y has one class in {len(single)} of {self.n_tasks} tasks ({shown}). "
+                f"y has one class in {len(single)} of {counted(self.n_tasks, 'task')} ({shown}). "
                 "They are fitted from the other tasks' information."
             )
 

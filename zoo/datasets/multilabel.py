@@ -11,6 +11,7 @@ from zoo.data.multitask import MultiTaskData
 from zoo.datasets.arff import read_arff
 from zoo.datasets.registry import fetch
 from zoo.support.checks import one_of
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -187,7 +188,8 @@ class SparseMultiLabel:
 
     def __repr__(self) -> str:
         return (
-            f"SparseMultiLabel({self.X.shape[0]} rows, {self.X.shape[1]} features, {self.Y.shape[1]} labels)"
+            f"SparseMultiLabel({counted(self.X.shape[0], 'row')}, {counted(self.X.shape[1], 'feature')}, "
+            f"{counted(self.Y.shape[1], 'label')})"
         )
 
 

@@ -12,6 +12,7 @@ from zoo.data.multitask import MultiTaskData
 from zoo.support.checks import covariance, not_negative, one_of, positive, whole_number
 from zoo.support.frames import by_name
 from zoo.support.seeds import generator
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -327,7 +328,9 @@ def _task_sizes(n_per_task: Any, n_tasks: int) -> np.ndarray:
         return np.full(n_tasks, n_per_task)
     sizes = list(by_name(n_per_task, "n_per_task", [f"task {i}" for i in range(n_tasks)]))
     if len(sizes) != n_tasks:
-        raise ValueError(f"n_per_task has {len(sizes)} entries for {n_tasks} tasks. Give one per task.")
+        raise ValueError(
+            f"n_per_task has {counted(len(sizes), 'entry')} for {counted(n_tasks, 'task')}. Give one per task."
+        )
     for size in sizes:
         whole_number(size, "n_per_task")
     return np.array(sizes)

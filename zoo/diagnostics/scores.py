@@ -20,6 +20,7 @@ from zoo.diagnostics.grade_scores import (
     require_same_grades,
 )
 from zoo.support.frames import read_column
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -303,7 +304,7 @@ def _columns(**values: Any) -> list[np.ndarray]:
     for name, array in arrays.items():
         if array.ndim != 1 or len(array) != n_rows:
             raise ValueError(
-                f"{name} has shape {array.shape}, but {first} has {n_rows} rows. Give one value per row."
+                f"{name} has shape {array.shape}, but {first} has {counted(n_rows, 'row')}. Give one value per row."
             )
     if n_rows == 0:
         raise ValueError(f"{first} is empty. Give at least one row.")

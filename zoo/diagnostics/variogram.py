@@ -23,6 +23,7 @@ from zoo.data.columns import require_same_rows
 from zoo.support.checks import finite_matrix, positive, probability, whole_number
 from zoo.support.frames import by_name, read_column, read_table
 from zoo.support.seeds import generator
+from zoo.support.words import counted
 
 __all__ = ["variogram"]
 
@@ -220,7 +221,9 @@ def _values(values: Any, n: int) -> np.ndarray:
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.shape != (n,):
-        raise ValueError(f"values has shape {raw.shape}, and t has {n} rows. Give one value per place.")
+        raise ValueError(
+            f"values has shape {raw.shape}, and t has {counted(n, 'row')}. Give one value per place."
+        )
     z = finite_matrix(raw[:, None], "values", ["values"])[:, 0]
     if np.ptp(z) == 0.0:
         raise ValueError("values are all the same. Give values that vary.")

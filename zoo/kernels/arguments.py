@@ -13,6 +13,7 @@ from pytensor.graph.basic import Variable
 from zoo.kernels.evaluate import fixed_number
 from zoo.support.checks import names, whole_number
 from zoo.support.frames import as_pandas
+from zoo.support.words import counted
 
 __all__ = [
     "by_task",
@@ -184,5 +185,7 @@ def number_of_tasks(value: Any, n_tasks: int | None, argument: str, task_names: 
         return int(length)
     n_tasks = whole_number(n_tasks, "n_tasks")
     if length not in (None, n_tasks):
-        raise ValueError(f"{argument} is of {length} tasks and n_tasks is {n_tasks}. Make them equal.")
+        raise ValueError(
+            f"{argument} is of {counted(length, 'task')} and n_tasks is {n_tasks}. Make them equal."
+        )
     return n_tasks

@@ -12,6 +12,7 @@ from pytensor.graph.basic import Variable
 
 from zoo.kernels.arguments import by_task, number_of_tasks, parameter, required, tensor
 from zoo.kernels.task_kernel import TaskKernel, named_task_matrix
+from zoo.support.words import counted
 
 __all__ = ["ICM", "LMC"]
 
@@ -50,7 +51,9 @@ class ICM(TaskKernel):
         kappa = by_task(kappa, "kappa", self.task_names)[0]
         self.kappa = parameter(kappa, "kappa", ndim=(0, 1), least=0.0)
         if not isinstance(self.kappa, float | Variable) and len(self.kappa) != n_tasks:
-            raise ValueError(f"kappa has {len(self.kappa)} entries, and W {n_tasks} rows. Give one per task.")
+            raise ValueError(
+                f"kappa has {counted(len(self.kappa), 'entry')}, and W {counted(n_tasks, 'row')}. Give one per task."
+            )
 
     def loadings(self) -> tuple[Any, Any]:
         """``kappa`` and ``W``."""
@@ -103,4 +106,4 @@ class LMC(cov.Add):
         return named_task_matrix(self.task_matrix(), self.task_names, "LMC")
 
     def __repr__(self) -> str:
-        return f"LMC({self.n_tasks} tasks, {len(self._factor_list)} parts)"
+        return f"LMC({counted(self.n_tasks, 'task')}, {counted(len(self._factor_list), 'part')})"

@@ -26,6 +26,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 
 from zoo.support.checks import finite_inputs, finite_sparse, is_sparse
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -115,7 +116,9 @@ def _same_kind(X: Any, Y: Any) -> tuple[Any, Any]:
     if Y is None:
         return X, None
     if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"Y has {Y.shape[1]} columns and X has {X.shape[1]}. Give both the same features.")
+        raise ValueError(
+            f"Y has {counted(Y.shape[1], 'column')} and X has {X.shape[1]}. Give both the same features."
+        )
     if is_sparse(X) != is_sparse(Y):
         X, Y = finite_sparse(X, "X", None), finite_sparse(Y, "Y", None)
     return X, Y
@@ -128,7 +131,7 @@ def _require_columns(covariance: Any, X: Any) -> None:
         needed = max(covariance.input_dim, int(covariance.active_dims.max()) + 1)
         if X.shape[1] < needed:
             raise ValueError(
-                f"X has {X.shape[1]} columns, but the covariance {type(covariance).__name__} has input_dim "
+                f"X has {counted(X.shape[1], 'column')}, but the covariance {type(covariance).__name__} has input_dim "
                 f"{needed}. Give inputs with that many columns."
             )
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from zoo.support.checks import finite_matrix, names
 from zoo.support.frames import as_pandas
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     pass
@@ -31,7 +32,9 @@ _ROUNDING = 1e-10
 def names_of_tasks(given: Sequence[str] | None, n_tasks: int) -> tuple[str, ...]:
     """The names that were given, one for each task, or "task 0", "task 1", ..."""
     if given and len(given) != n_tasks:
-        raise ValueError(f"task_names has {len(given)} names for {n_tasks} tasks. Give one per task.")
+        raise ValueError(
+            f"task_names has {counted(len(given), 'name')} for {counted(n_tasks, 'task')}. Give one per task."
+        )
     return names(given or None, "task_names", n_tasks, "task ")
 
 

@@ -30,6 +30,7 @@ from zoo.kernels.evaluate import kernel_diagonal, kernel_matrix
 from zoo.support.checks import finite_inputs, finite_matrix, finite_vector, is_sparse
 from zoo.support.files import require_new, staged_file
 from zoo.support.frames import read_column, read_table
+from zoo.support.words import counted
 
 __all__ = ["LearnedKernel", "LearnedMean"]
 
@@ -78,12 +79,14 @@ class LearnedKernel(cov.Covariance):
         n, input_dim = self.inputs.shape
         if getattr(base, "input_dim", input_dim) != input_dim:
             raise ValueError(
-                f"inputs has {input_dim} columns, but base has input_dim {base.input_dim}. Make them equal."
+                f"inputs has {counted(input_dim, 'column')}, but base has input_dim {base.input_dim}. Make them equal."
             )
         super().__init__(input_dim, getattr(base, "active_dims", None))
         self.half = finite_matrix(half, "half", None)
         if len(self.half) != n:
-            raise ValueError(f"half has {len(self.half)} rows and inputs has {n}. Give one row per input.")
+            raise ValueError(
+                f"half has {counted(len(self.half), 'row')} and inputs has {n}. Give one row per input."
+            )
         self.mean = None if mean is None else finite_vector(mean, "mean", n)
         self.weight = _weight(weight, "weight")
         self.base_weight = _weight(base_weight, "base_weight")

@@ -17,6 +17,7 @@ import xarray as xr
 
 from zoo.support.checks import finite_matrix
 from zoo.support.frames import read_table
+from zoo.support.words import counted
 
 __all__ = ["MapRegulariser", "Regulariser", "pseudo_inverse"]
 
@@ -112,7 +113,7 @@ class Regulariser:
         return finite_matrix(coefficients, "coefficients", None)
 
     def __repr__(self) -> str:
-        return f"<Regulariser of {self.matrix.shape[0]} tasks: {self.formula}>"
+        return f"<Regulariser of {counted(self.matrix.shape[0], 'task')}: {self.formula}>"
 
 
 class MapRegulariser(Regulariser):

@@ -15,6 +15,7 @@ from pytensor.raise_op import CheckAndRaise
 
 from zoo.kernels.evaluate import fixed_number
 from zoo.support.checks import is_sparse
+from zoo.support.words import counted
 
 __all__ = ["features_and_task"]
 
@@ -67,7 +68,9 @@ def _checked_width(X: Any, number: np.ndarray | None, widths: tuple[int, ...] | 
     takes = " or ".join(str(w) for w in widths)
     advice = "Give the features, and the task's number in the last column"
     if known is not None and known not in widths:
-        raise ValueError(f"X has {known} columns, and the kernel {kernel} takes {takes}. {advice}.")
+        raise ValueError(
+            f"X has {counted(known, 'column')}, and the kernel {kernel} takes {takes}. {advice}."
+        )
     if width is not None:
         return X
     fits = pt.any(pt.stack([pt.eq(X.shape[1], w) for w in widths]))
@@ -81,7 +84,7 @@ def _check(task: np.ndarray, n_tasks: int, kernel: str) -> None:
     if len(wrong):
         row = int(wrong[0])
         raise ValueError(
-            f"X has task {task[row]:g} in row {row}, and the kernel {kernel} has {n_tasks} tasks. "
+            f"X has task {task[row]:g} in row {row}, and the kernel {kernel} has {counted(n_tasks, 'task')}. "
             f"Give whole numbers 0 .. {n_tasks - 1} in the last column."
         )
 

@@ -22,6 +22,7 @@ from zoo.kernels.graph_inputs import (
 )
 from zoo.support.checks import finite_matrix, names, one_of, positive, whole_number
 from zoo.support.frames import read_table
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -80,9 +81,11 @@ class TaskGraph:
         return hash((self.task_names, self.adjacency.tobytes()))
 
     def __repr__(self) -> str:
-        n = self.n_components
+        sizes = zip(
+            (self.n_tasks, len(self._pairs[0]), self.n_components), ("task", "edge", "component"), strict=True
+        )
         return (
-            f"TaskGraph({self.n_tasks} tasks, {len(self._pairs[0])} edges, {n} component{'s' * (n != 1)}: "
+            f"TaskGraph({', '.join(counted(n, what) for n, what in sizes)}: "
             f"{', '.join(self.task_names[:3])}{', ...' if self.n_tasks > 3 else ''})"
         )
 

@@ -22,6 +22,7 @@ from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.regulariser import Regulariser
 from zoo.kernels.task_column import features_and_task
 from zoo.support.checks import names, whole_number
+from zoo.support.words import counted
 
 __all__ = ["TaskKernel", "known_kernel", "named_task_matrix"]
 
@@ -190,7 +191,7 @@ class TaskKernel(cov.Covariance):
             for name in self.parameters
             if isinstance(value := getattr(self, name), float | int) and not isinstance(value, bool)
         )
-        return f"{type(self).__name__}({self.n_tasks} tasks{shown})"
+        return f"{type(self).__name__}({counted(self.n_tasks, 'task')}{shown})"
 
     # ---------------------------------------------------------------- columns
 
@@ -219,7 +220,8 @@ class TaskKernel(cov.Covariance):
             widths = widths if n_features is None else (n_features + 1,)
         if n_features is not None and n_features not in possible:
             raise ValueError(
-                f"{argument} is of {n_features} features, and the inputs have {possible[0]} beside the task. "
+                f"{argument} is of {counted(n_features, 'feature')}, and the inputs have "
+                f"{possible[0]} beside the task. "
                 f"Give {argument} for {possible[0]}, or another input_dim."
             )
         self._widths = widths
@@ -268,5 +270,7 @@ def _task_names(values: Any, n_tasks: int) -> tuple[str, ...]:
     if values is None:
         return names(None, "task_names", n_tasks, "task ")
     if len(values) != n_tasks:
-        raise ValueError(f"task_names has {len(values)} names for {n_tasks} tasks. Give one per task.")
+        raise ValueError(
+            f"task_names has {counted(len(values), 'name')} for {counted(n_tasks, 'task')}. Give one per task."
+        )
     return names(values, "task_names")

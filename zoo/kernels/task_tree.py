@@ -16,6 +16,7 @@ from pytensor.graph.basic import Variable
 from zoo.kernels.tree import Tree
 from zoo.support.checks import names, one_of
 from zoo.support.frames import as_pandas, require_one_each
+from zoo.support.words import counted
 
 __all__ = ["TaskTree"]
 
@@ -186,8 +187,9 @@ class TaskTree:
         return {name: i for i, name in enumerate(self.names)}
 
     def __repr__(self) -> str:
+        sizes = zip((self.n_nodes, len(self.leaves), self.n_levels), ("node", "leaf", "level"), strict=True)
         levels = f": {' > '.join(self.levels)}" if self.levels else ""
-        return f"TaskTree({self.n_nodes} nodes, {len(self.leaves)} leaves, {self.n_levels} levels{levels})"
+        return f"TaskTree({', '.join(counted(n, what) for n, what in sizes)}{levels})"
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """Names of the nodes above a node, its parent first and the root last."""

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of
 from zoo.support.frames import read_column
+from zoo.support.words import counted
 
 __all__ = ["coefficient_curve", "coefficient_map", "columns_of_places"]
 
@@ -204,7 +205,7 @@ def coefficient_curve(
     axes.set_ylabel(f"mean and {interval}")
     which = f"Coefficient of {shown[0]!r}" if len(shown) == 1 else f"Coefficients of {len(shown)} features"
     if len(shown) < of_how_many:
-        which = f"Coefficients of the {len(shown)} of {of_how_many} features that vary most"
+        which = f"Coefficients of the {len(shown)} of {counted(of_how_many, 'feature')} that vary most"
     fixed = [f"{name} = {float(coefficients[name][0]):.6g}" for name in known if name not in (*varying, over)]
     axes.set_title(
         which + (f", at {', '.join(fixed)}" if fixed else f" over {over}"), fontsize=11, parse_math=False

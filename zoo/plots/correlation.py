@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -87,7 +88,7 @@ def task_correlation(
     axes.tick_params(length=1.5, pad=1.5)
     what = "estimate" if getattr(fit, "is_point", False) else "posterior mean"
     sorted_ = "similar tasks side by side" if order == "cluster" else "in the order of the data"
-    title = f"Correlation of {len(names)} tasks, {what},\n{sorted_}"
+    title = f"Correlation of {counted(len(names), 'task')}, {what},\n{sorted_}"
     axes.set_title(title, fontsize=11)
     bar = figure_of(axes).colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label("correlation between different tasks")

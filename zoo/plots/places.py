@@ -9,6 +9,7 @@ import numpy as np
 from zoo.data.multitask import MultiTaskData
 from zoo.support.checks import finite_vector, names, one_of, positive, whole_number
 from zoo.support.frames import by_name
+from zoo.support.words import counted
 
 __all__ = ["grid"]
 
@@ -62,7 +63,8 @@ def grid(
     asked = [given] * len(varied) if np.ndim(given) == 0 else list(given)
     if len(asked) != len(varied):
         raise ValueError(
-            f"n has {len(asked)} numbers for {len(varied)} columns. Give one number, or one per column."
+            f"n has {counted(len(asked), 'number')} for {counted(len(varied), 'column')}. Give one "
+            f"number, or one per column."
         )
     counts = [whole_number(count, "n", 2) for count in asked]
     index = [data.t_names.index(name) for name in varied]

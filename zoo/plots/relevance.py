@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -86,7 +87,7 @@ def relevance_bars(
         f", {100 * table.attrs['ci_prob']:g}% interval" if drawn.any() and "ci_prob" in table.attrs else ""
     )
     axes.set_ylabel(f"relevance{interval}")
-    axes.set_title(f"Relevance of {len(shown)} features, {selected.sum()} selected", fontsize=11)
+    axes.set_title(f"Relevance of {counted(len(shown), 'feature')}, {selected.sum()} selected", fontsize=11)
     return figure_of(axes)
 
 
@@ -137,7 +138,9 @@ def relevance_map(
     )
     _name_ticks(axes, "y", features)
     _name_ticks(axes, "x", tasks, every=1 if len(tasks) <= 40 else _round_step(len(tasks) / 20))
-    axes.set_title(f"Relevance of {len(features)} features in {len(tasks)} tasks", fontsize=11)
+    axes.set_title(
+        f"Relevance of {counted(len(features), 'feature')} in {counted(len(tasks), 'task')}", fontsize=11
+    )
     bar = figure_of(axes).colorbar(image, ax=axes, pad=0.02)
     bar.set_label("ARD parameter" + ("; grey: exactly zero" if zero.any() else ""))
     return figure_of(axes)
@@ -224,7 +227,7 @@ def relevance_path(
     above.set_xticks(C[shown], [str(int(n)) for n in path["n_selected"].to_numpy()[shown]], fontsize=8.5)
     above.set_xticks([], minor=True)
     above.set_xlabel("features selected", fontsize=8.5)
-    axes.set_title(f"Relevance of {len(names)} features by penalty", fontsize=11)
+    axes.set_title(f"Relevance of {counted(len(names), 'feature')} by penalty", fontsize=11)
     return figure_of(axes)
 
 

@@ -17,6 +17,7 @@ from zoo.models.baselines import IndependentTasks, data_for
 from zoo.plots.figures import figure_of, panel
 from zoo.plots.forest import choose_coefficients
 from zoo.support.checks import probability
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -116,7 +117,9 @@ def shrinkage(
     axes.set_axisbelow(True)
     axes.set_xlabel(what, parse_math=False)
     axes.set_ylabel("task")
-    axes.set_title(f"What sharing changes: {feature!r} in {len(names)} tasks", fontsize=11, parse_math=False)
+    axes.set_title(
+        f"What sharing changes: {feature!r} in {counted(len(names), 'task')}", fontsize=11, parse_math=False
+    )
     # Below the axes, as every place inside of them may hold an estimate.
     marks = axes.get_legend_handles_labels()
     figure_of(axes).legend(*marks, loc="outside lower center", ncols=2, fontsize=8, frameon=False)

@@ -13,6 +13,7 @@ from zoo.core.keep import require_draws
 from zoo.plots.correlation import mean_correlation
 from zoo.plots.figures import figure_of, panel
 from zoo.support.checks import one_of
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -59,7 +60,7 @@ def task_map(
     known = [str(name) for name in fit.posterior["task"].to_numpy()] if "task" in fit.posterior.dims else []
     similarity, what = _similarity(fit)
     if len(known) < 3:
-        raise ValueError(f"fit has {len(known)} tasks. A map needs three or more.")
+        raise ValueError(f"fit has {counted(len(known), 'task')}. A map needs three or more.")
     if isinstance(names, str):
         names = [names]
     for name in names or ():

@@ -9,6 +9,7 @@ import pandas as pd
 
 from zoo.diagnostics.scores import compare
 from zoo.models.baselines import IndependentTasks, PooledTasks, data_for
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
@@ -56,7 +57,7 @@ def accuracy_of(fit: Fit, yardsticks: dict[str, Fit], test: MultiTaskData, rando
     table = compare({own: fit, **yardsticks}, test, random_seed=random_seed)
     name = next(column for column in ("RMSE", "log loss") if column in table)
     errors = table[name].sort_values()
-    rows = f"{test.n_rows:,} held-out rows of {test.n_tasks:,} tasks."
+    rows = f"{test.n_rows:,} held-out rows of {counted(test.n_tasks, 'task', ',')}."
     if len(errors) == 1:
         return Accuracy(table, f"{rows} {own} has the {name} {errors.iloc[0]:.4g}.")
     others = " and ".join(f"{error:.4g} of {model}" for model, error in errors.iloc[1:].items())

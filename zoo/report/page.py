@@ -113,7 +113,10 @@ def page(
 
 def _lead(fit: Fit) -> str:
     data = fit.data
-    return f"{data.n_tasks:,} tasks, {data.n_rows:,} rows, {data.n_features:,} features."
+    return (
+        f"{counted(data.n_tasks, 'task', ',')}, {counted(data.n_rows, 'row', ',')}, "
+        f"{counted(data.n_features, 'feature', ',')}."
+    )
 
 
 def _fitted(fit: Fit) -> str:
@@ -123,7 +126,10 @@ def _fitted(fit: Fit) -> str:
     facts = [
         ("model", ((type(factory).__doc__ or "").strip().splitlines() or [type(factory).__name__])[0]),
         ("method", fit.method if method is None else f"{fit.method}: {method.computes}"),
-        ("draws", "one estimate" if fit.is_point else f"{sizes['chain']} chains of {sizes['draw']:,}"),
+        (
+            "draws",
+            "one estimate" if fit.is_point else f"{counted(sizes['chain'], 'chain')} of {sizes['draw']:,}",
+        ),
         (
             "rows per task",
             f"{counts.min():,} each"
@@ -202,7 +208,7 @@ def _picture(folder: Path, picture: Picture) -> str:
 def _numbers(fit: Fit, summary: pd.DataFrame) -> str:
     shown = summary.head(_SUMMARY_ROWS).drop(columns="scale", errors="ignore")
     standard = ", on the scale of standardized data" if fit.data.transform is not None else ""
-    note = f"{len(shown):,} of {len(summary):,} rows of summary.csv{standard}."
+    note = f"{len(shown):,} of {counted(len(summary), 'row', ',')} of summary.csv{standard}."
     whole = {name: 0 for name in ("ess_bulk", "ess_tail") if name in shown}
     units = units_table(fit)
     first = ""

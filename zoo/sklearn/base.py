@@ -27,6 +27,7 @@ from zoo.sklearn.rows import Rows, read_rows
 from zoo.sklearn.scaling import needs_constant, standardized
 from zoo.support.frames import read_column
 from zoo.support.warning_types import warn_user
+from zoo.support.words import counted
 
 __all__ = ["MultiTaskEstimator"]
 
@@ -202,7 +203,8 @@ class MultiTaskEstimator(FactoryParameters):
             return np.full(n_rows, known[0], dtype=object)
         if rows.task is None:
             raise ValueError(
-                f"task is missing: the estimator was fitted with {len(known)} tasks. Pass the task of each row as the "
+                f"task is missing: the estimator was fitted with {counted(len(known), 'task')}. Pass "
+                f"the task of each row as the "
                 "argument task (in a grid search or a cross-validation it is routed to the score after "
                 "set_score_request(task=True)), or make the estimator with the column of X that holds it."
             )
@@ -264,6 +266,7 @@ def _read_weight(sample_weight: Any, features: Any) -> tuple[np.ndarray, np.ndar
 
 def _refuse_new_task(label: Any, known: tuple[str, ...], error: Exception) -> NoReturn:
     raise ValueError(
-        f"task {label!r} is not among the {len(known)} tasks of the fit, and the model does not predict new tasks: "
+        f"task {label!r} is not among the {counted(len(known), 'task')} of the fit, and the model "
+        f"does not predict new tasks: "
         f"{error}"
     ) from error

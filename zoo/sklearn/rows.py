@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 from zoo.data.columns import listed, require_same_rows
 from zoo.support.checks import finite_matrix
 from zoo.support.frames import Labelled, read_column, read_table
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -78,7 +79,7 @@ def task_labels(task: Any, rows: Labelled) -> pd.Series:
         values = np.full(n_rows, values)
     if np.shape(values) != (n_rows,):
         raise ValueError(
-            f"task has shape {np.shape(values)} and X has {n_rows} rows. Give one task for each row."
+            f"task has shape {np.shape(values)} and X has {counted(n_rows, 'row')}. Give one task for each row."
         )
     return _finite_labels(pd.Series(values, name="task").reset_index(drop=True))
 
@@ -107,7 +108,9 @@ def column_at(columns: Sequence[Any] | int, key: Any, argument: str) -> int:
         return int(key) % size
     if named or isinstance(key, int | np.integer):
         shown = (
-            f"It has {size} columns" if isinstance(columns, int) else f"Its columns are {_joined(columns)}"
+            f"It has {counted(size, 'column')}"
+            if isinstance(columns, int)
+            else f"Its columns are {_joined(columns)}"
         )
         raise ValueError(f"X has no column {key!r}, which {argument} names. {shown}.")
     raise ValueError(

@@ -14,6 +14,7 @@ from zoo.data.folds import deal_rows
 from zoo.sklearn.rows import column_at
 from zoo.support.checks import whole_number
 from zoo.support.frames import read_column, read_table
+from zoo.support.words import counted
 
 __all__ = ["RowsWithinTasks", "WholeTasks"]
 
@@ -109,7 +110,7 @@ class RowsWithinTasks(_TaskSplitter):
         fold, dealt = deal_rows(rows_by_task, len(codes), n, random)
         if dealt < n:
             raise ValueError(
-                f"n_splits is {n}, but only {dealt} rows can be held out: the only row of a task cannot. "
+                f"n_splits is {n}, but only {counted(dealt, 'row')} can be held out: the only row of a task cannot. "
                 "Give fewer splits."
             )
         return fold
@@ -137,7 +138,7 @@ class WholeTasks(_TaskSplitter):
         n_rows = np.bincount(codes)
         if len(n_rows) < n:
             raise ValueError(
-                f"n_splits is {n}, but there are only {len(n_rows)} tasks to hold out. Give fewer splits."
+                f"n_splits is {n}, but there are only {counted(len(n_rows), 'task')} to hold out. Give fewer splits."
             )
         # The large ones first, so that folds come out even; ties in random order.
         shuffled = random.permutation(len(n_rows))

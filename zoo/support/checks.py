@@ -11,6 +11,7 @@ import pandas as pd
 
 from zoo.support.arrays import as_array, as_floats, as_name, column_label
 from zoo.support.frames import read_table
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -172,7 +173,9 @@ def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:
     if raw.ndim != 1:
         raise ValueError(f"{argument} has shape {raw.shape}. Give a 1-D array, one value per row of X.")
     if len(raw) != n_rows:
-        raise ValueError(f"{argument} has {len(raw)} rows and X has {n_rows}. Give both the same rows.")
+        raise ValueError(
+            f"{argument} has {counted(len(raw), 'row')} and X has {n_rows}. Give both the same rows."
+        )
     return finite_matrix(raw[:, None], argument, [argument])[:, 0]
 
 
@@ -187,7 +190,9 @@ def names(
         raise ValueError(f"{argument} is {values!r}. Give a list of names.")
     given = list(values)
     if length is not None and len(given) != length:
-        raise ValueError(f"{argument} has {len(given)} names for {length} columns. Give one per column.")
+        raise ValueError(
+            f"{argument} has {counted(len(given), 'name')} for {counted(length, 'column')}. Give one per column."
+        )
     result = tuple("" if _is_missing(value) else as_name(value) for value in given)
     # A look at all of them together, which millions of names can bear; only where it finds a fault, one by one.
     text = "".join(result)
@@ -227,14 +232,16 @@ def task_codes(task: Any, n_rows: int, task_names: Sequence[str] | None) -> tupl
     if task is None:
         if task_names is not None and len(task_names) != 1:
             raise ValueError(
-                f"task is missing but task_names holds {len(task_names)} names. Give the task of each row."
+                f"task is missing but task_names holds {counted(len(task_names), 'name')}. Give the task of each row."
             )
         return np.zeros(n_rows, dtype=np.int64), task_names or ["all"]
     raw = as_array(task, "task")
     if raw.dtype.kind == "U" and isinstance(task, list | tuple):
         raw = np.array(task, dtype=object)  # NumPy has made text of numbers and NaN among them
     if raw.ndim != 1 or len(raw) != n_rows:
-        raise ValueError(f"task has shape {raw.shape} and X has {n_rows} rows. Give one task per row.")
+        raise ValueError(
+            f"task has shape {raw.shape} and X has {counted(n_rows, 'row')}. Give one task per row."
+        )
     if pd.isna(raw).any():
         row = int(np.flatnonzero(pd.isna(raw))[0])
         raise ValueError(f"task is missing in row {row}. Drop the row or name its task.")

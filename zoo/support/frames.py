@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.support.arrays import as_name
+from zoo.support.words import counted
 
 __all__ = [
     "Labelled",
@@ -197,7 +198,8 @@ def _from_dict(value: Mapping[Any, Any], argument: str) -> Labelled:
         first = first or (name, len(column))
         if len(column) != first[1]:
             raise ValueError(
-                f"{argument} column {name!r} has {len(column)} rows, and column {first[0]!r} has {first[1]}. "
+                f"{argument} column {name!r} has {counted(len(column), 'row')}, and column "
+                f"{first[0]!r} has {first[1]}. "
                 "Give columns of the same rows."
             )
         if isinstance(value[name], pd.Series):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from zoo.support.words import counted
+
 __all__ = ["ChainSeeds", "described", "generator", "integer_seed", "random_number_source", "sequence"]
 
 
@@ -16,7 +18,8 @@ class ChainSeeds(np.random.SeedSequence):
         """The sequence of each number."""
         if n_children != len(self.numbers):
             raise ValueError(
-                f"random_seed holds {len(self.numbers)} numbers, and there are {n_children} chains. "
+                f"random_seed holds {counted(len(self.numbers), 'number')}, and there are "
+                f"{counted(n_children, 'chain')}. "
                 "Give one number per chain, or a single one for all."
             )
         return [np.random.SeedSequence(number) for number in self.numbers]
@@ -83,7 +86,9 @@ def _of_numbers(numbers: list[Any], chains: int | None) -> ChainSeeds:
             raise ValueError(f"random_seed holds {number!r}. Give whole numbers of 0 or more, one per chain.")
     if not numbers or (chains is not None and len(numbers) != chains):
         wanted = "at least one number" if chains is None else f"one number for each of the {chains} chains"
-        raise ValueError(f"random_seed holds {len(numbers)} numbers. Give {wanted}, or a single number.")
+        raise ValueError(
+            f"random_seed holds {counted(len(numbers), 'number')}. Give {wanted}, or a single number."
+        )
     return ChainSeeds([int(number) for number in numbers])
 
 

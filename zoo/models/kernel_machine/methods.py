@@ -27,6 +27,7 @@ from zoo.likelihoods.logistic import Logistic
 from zoo.models.kernel_machine.description import KernelMachineDescription
 from zoo.models.kernel_machine.spaces import WeightSpace
 from zoo.support.seeds import integer_seed
+from zoo.support.words import counted
 
 __all__ = [
     "Found",
@@ -62,7 +63,8 @@ def require_same_tasks(kernel: Any, data: MultiTaskData) -> None:
         wanted = isinstance(part, cov.Covariance) and not getattr(part, "any_width", False)
         if wanted and part.input_dim not in (width, data.n_features):
             raise ValueError(
-                f"kernel has input_dim {part.input_dim}, but the data have {data.n_features} features and the task. "
+                f"kernel has input_dim {part.input_dim}, but the data have "
+                f"{counted(data.n_features, 'feature')} and the task. "
                 f"Use input_dim={width}."
             )
         if not isinstance(part, TaskKernel):
@@ -70,12 +72,14 @@ def require_same_tasks(kernel: Any, data: MultiTaskData) -> None:
         needed = getattr(part.base, "input_dim", None)
         if needed is not None and needed != len(part.active_dims) - 1:
             raise ValueError(
-                f"base of {type(part).__name__} has input_dim {needed}, but sees {len(part.active_dims) - 1} features: "
+                f"base of {type(part).__name__} has input_dim {needed}, but sees "
+                f"{counted(len(part.active_dims) - 1, 'feature')}: "
                 "the task is not among them. Make it for these."
             )
         if part.n_tasks != data.n_tasks:
             raise ValueError(
-                f"kernel is for {part.n_tasks} tasks, but the data have {data.n_tasks}. Make it for the tasks of data."
+                f"kernel is for {counted(part.n_tasks, 'task')}, but the data have {data.n_tasks}. "
+                f"Make it for the tasks of data."
             )
         numbered = tuple(f"task {i}" for i in range(part.n_tasks))
         if part.task_names not in (numbered, data.task_names):

@@ -29,6 +29,7 @@ from zoo.models.kernel_machine.description import KernelMachineDescription
 from zoo.models.kernel_machine.rows import KernelRows, conditional_function, function_moments, kernel_rows
 from zoo.models.kernel_machine.sides import space_of
 from zoo.models.kernel_machine.space import matrix_root, weight_graph
+from zoo.support.words import counted
 
 __all__ = ["MultiTaskKernelMachine"]
 
@@ -108,7 +109,8 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         y = super().validate(data)
         if isinstance(self.Q, tuple) and len(self.Q) != data.n_features:
             raise ValueError(
-                f"Q is {len(self.Q)} x {len(self.Q)}, but the data have {data.n_features} features. Make them equal."
+                f"Q is {len(self.Q)} x {len(self.Q)}, but the data have "
+                f"{counted(data.n_features, 'feature')}. Make them equal."
             )
         kernel = self._kernel_at_start(data)
         machine.require_same_tasks(kernel, data)

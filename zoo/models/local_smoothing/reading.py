@@ -10,6 +10,7 @@ from zoo.core.fit import Fit
 from zoo.core.methods import UnsupportedMethodError, overridden_hooks
 from zoo.models.local_smoothing.rows import Choice, KnownRows, LocalRows
 from zoo.support.checks import finite_matrix
+from zoo.support.words import counted
 
 __all__ = ["LocalCoefficients", "choice_of", "coefficients_at", "fits_at", "local_values"]
 
@@ -51,7 +52,9 @@ def coefficients_at(fit: Fit, t: np.ndarray) -> LocalCoefficients:
     known = _known_of(fit)
     places = finite_matrix(t, "t", fit.data.t_names if np.shape(t)[1:] == known.places.shape[1:] else None)
     if places.shape[1] != known.places.shape[1]:
-        raise ValueError(f"t has {places.shape[1]} columns, but the data have {known.places.shape[1]}.")
+        raise ValueError(
+            f"t has {counted(places.shape[1], 'column')}, but the data have {known.places.shape[1]}."
+        )
     A, shift, names = _to_users_scale(known)
     M, choice = known.X.shape[1], choice_of(fit)
     distinct, position = np.unique(places, axis=0, return_inverse=True)

@@ -17,6 +17,7 @@ from zoo.kernels.basis import distinct_rows
 from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
 from zoo.support.checks import positive
+from zoo.support.words import counted
 
 __all__ = ["FunctionData", "NIWGaussianProcess"]
 
@@ -127,7 +128,8 @@ class NIWGaussianProcess(NIWBase):
         dim = getattr(self.base_covariance(data.n_features), "input_dim", data.n_features)
         if dim != data.n_features:
             raise ValueError(
-                f"base_kernel has input_dim {dim}, but the data have {data.n_features} features. Make them equal."
+                f"base_kernel has input_dim {dim}, but the data have "
+                f"{counted(data.n_features, 'feature')}. Make them equal."
             )
         return y
 

@@ -14,6 +14,7 @@ from zoo.data.within_tasks import by_group
 from zoo.inference.gibbs.known_tasks import Draws, coefficient_draws, function_moments
 from zoo.inference.gibbs.task_sums import task_sums
 from zoo.support.memory import require_memory
+from zoo.support.words import counted
 
 __all__ = ["drawn_again", "functions_given_population"]
 
@@ -35,7 +36,7 @@ def drawn_again(model: Any, fit: Fitted, names: tuple[str, ...], rng: np.random.
     require_memory(
         {values: len(names) * posterior.sizes[model.dim]},
         2 * n_draws,
-        f"the coefficients of {len(names):,} tasks by {n_draws:,} draws",
+        f"the coefficients of {counted(len(names), 'task', ',')} by {counted(n_draws, 'draw', ',')}",
         "Predict rows of fewer tasks at a time.",
     )
     known = _known_tasks(model, fit, names)
@@ -51,7 +52,7 @@ def functions_given_population(model: Any, fit: Fitted, rows: MultiTaskData) -> 
     require_memory(
         {"mean": rows.n_rows, "sd": rows.n_rows},
         2 * n_draws,
-        f"predictions of {rows.n_rows:,} rows by {n_draws:,} draws",
+        f"predictions of {counted(rows.n_rows, 'row', ',')} by {counted(n_draws, 'draw', ',')}",
         "Predict fewer rows at a time.",
     )
     asked, task = np.unique(rows.task, return_inverse=True)

@@ -24,6 +24,7 @@ from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
 from zoo.models.niw.known_tasks import drawn_again, functions_given_population
 from zoo.support.checks import covariance, finite_matrix, one_of, positive
+from zoo.support.words import counted
 
 __all__ = ["NIWLinear"]
 
@@ -105,7 +106,7 @@ class NIWLinear(NIWBase):
         D = data.n_features
         if isinstance(self.scale, tuple) and len(self.scale) != D:
             raise ValueError(
-                f"scale is {len(self.scale)} x {len(self.scale)}, but the data have {D} features. "
+                f"scale is {len(self.scale)} x {len(self.scale)}, but the data have {counted(D, 'feature')}. "
                 f"Give a {D} x {D} matrix or a number."
             )
         return y
@@ -235,7 +236,8 @@ class NIWLinear(NIWBase):
         inputs = finite_matrix(X, "X", None)
         if inputs.shape[1] != fit.data.n_features:
             raise ValueError(
-                f"X has {inputs.shape[1]} columns, but the fit has {fit.data.n_features} features. Give all of them."
+                f"X has {counted(inputs.shape[1], 'column')}, but the fit has "
+                f"{counted(fit.data.n_features, 'feature')}. Give all of them."
             )
         return self._kernel_draws(inputs @ self._combined(fit, combine) @ inputs.T)
 

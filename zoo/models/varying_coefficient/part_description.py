@@ -13,6 +13,7 @@ from zoo.kernels.tree import Tree
 from zoo.latent.coordinates import Hyper
 from zoo.models.varying_coefficient.component import VaryingComponent
 from zoo.models.varying_coefficient.rows import VaryingRows, constant_name
+from zoo.support.words import counted
 
 __all__ = ["PartDescription"]
 
@@ -83,7 +84,8 @@ class PartDescription:
                 )
         elif isinstance(component.lengthscale, tuple) and len(component.lengthscale) != len(self.columns):
             raise ValueError(
-                f"lengthscale has {len(component.lengthscale)} numbers, and the component {len(self.columns)} columns "
+                f"lengthscale has {counted(len(component.lengthscale), 'number')}, and the component "
+                f"{counted(len(self.columns), 'column')} "
                 f"of t. Give one each."
             )
 

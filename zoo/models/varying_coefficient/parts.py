@@ -34,6 +34,7 @@ from zoo.models.varying_coefficient.stationary import (
     squared_distances,
     stationary,
 )
+from zoo.support.words import counted
 
 __all__ = ["Part", "parts_of"]
 
@@ -168,7 +169,7 @@ class Part(PartDescription):
         sizes = (given,) * P if isinstance(given, int) else given
         if len(sizes) != P:
             raise ValueError(
-                f"n_basis has {len(sizes)} numbers, and the component {P} columns. Give one each."
+                f"n_basis has {counted(len(sizes), 'number')}, and the component {counted(P, 'column')}. Give one each."
             )
         return sizes
 

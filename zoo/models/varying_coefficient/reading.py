@@ -22,6 +22,7 @@ from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.support.checks import finite_matrix, one_of, probability
 from zoo.support.frames import read_column, read_table, require_one_each
 from zoo.support.seeds import generator
+from zoo.support.words import counted
 
 __all__ = ["coefficients", "read_places"]
 
@@ -97,7 +98,7 @@ def read_places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndar
         places = finite_matrix(raw.reshape(-1, len(names)) if raw.ndim < 2 else raw, "t", None)
         if places.shape[1] != len(names):
             raise ValueError(
-                f"t has {places.shape[1]} columns, and the data of the fit {len(names)}: {', '.join(names)}."
+                f"t has {counted(places.shape[1], 'column')}, and the data of the fit {len(names)}: {', '.join(names)}."
             )
     if task is None:
         assert places is not None
@@ -113,7 +114,9 @@ def read_places(fit: Fit, t: Any, task: Any) -> tuple[np.ndarray | None, np.ndar
     if len(numbers) == 1:
         numbers = np.repeat(numbers, len(places))
     if len(numbers) != len(places):
-        raise ValueError(f"task has {len(numbers)} entries, and t {len(places)} places. Give one per place.")
+        raise ValueError(
+            f"task has {counted(len(numbers), 'entry')}, and t {len(places)} places. Give one per place."
+        )
     return places, numbers
 
 

@@ -227,6 +227,32 @@ def test_densities_of_the_max_margin_page():
         agree(pairs)
 
 
+# ---------------------------------------------------------------- formulas
+
+
+def _formulas() -> list[tuple[str, str]]:
+    """Each displayed formula of the pages and of the docstrings, with its file."""
+    found = []
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        found += [
+            (path.name, body)
+            for body in re.findall(r"^\$\$\n(.*?)^\$\$", path.read_text("utf-8"), re.DOTALL | re.M)
+        ]
+    for path in sorted(PACKAGE.rglob("*.py")):
+        directive = r"^( *)\.\. math::((?:[^\n]*\n)(?:\1 +[^\n]*\n|\n)*)"
+        found += [(path.name, body) for _, body in re.findall(directive, path.read_text("utf-8"), re.M)]
+    return found
+
+
+def test_numbered_formulas_are_of_one_line():
+    r"""Sphinx wraps a formula with ``\\`` or a blank line into split or aligned, where MathJax refuses a \tag."""
+    formulas = _formulas()
+    assert len(formulas) > 100
+    for name, body in formulas:
+        if r"\tag" in body:
+            assert r"\\" not in body and "\n\n" not in body.strip(), f"{name}: {body}"
+
+
 # ---------------------------------------------------------------- the page of verification
 
 

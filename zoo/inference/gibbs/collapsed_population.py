@@ -96,6 +96,8 @@ F| = 1`, so it is a Metropolis step. Given R, :math:`\Theta` is Gaussian: with :
     Q = \Lambda \otimes \Pi + \sum_t x_t x_t' \otimes K_t, \quad l = \sum_t x_t \otimes \Pi M_t^{-1} e_t, \quad
     \operatorname{vec} \Theta \sim N(Q^{-1} l, Q^{-1}), \tag{7}
 
+.. math::
+
     \log p(y \mid u, R, \sigma) = \tfrac12 \sum_t \left( \log|\Pi| - \log|M_t| + e_t' M_t^{-1} e_t \right)
     + \tfrac12 \left( (r + 1) \log|\Pi|\, [\text{of the prior}] - \log|Q| + l' Q^{-1} l \right). \tag{8}
 

@@ -362,6 +362,34 @@ def test_there_is_no_circle_among_modules():
         visit(name, ())
 
 
+def _attribute_docstrings() -> list[tuple[str, str]]:
+    """Docstrings of properties, and strings behind an assignment in a module or class, each with its place."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for body in (getattr(node, "body", None) for node in ast.walk(ast.parse(path.read_text("utf-8")))):
+            nodes = body if isinstance(body, list) else []
+            for node, after in zip(nodes, [*nodes[1:], None], strict=False):
+                text = None
+                if isinstance(node, ast.FunctionDef) and any(
+                    "property" in ast.dump(decorator) for decorator in node.decorator_list
+                ):
+                    text = ast.get_docstring(node)
+                elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
+                    text = getattr(after.value, "value", None)
+                if isinstance(text, str):
+                    found.append((f"{path.name}:{node.lineno}", text))
+    return found
+
+
+def test_attributes_are_described_without_a_colon():
+    """Sphinx takes what stands before a colon in the first line for a type, as ``(n, P) int`` is one."""
+    docstrings = _attribute_docstrings()
+    assert len(docstrings) > 300
+    for where, text in docstrings:
+        line = re.sub(r":[\w:]+:`[^`]+`|``.+?``", "", text.splitlines()[0])
+        assert ":" not in line or line.startswith("("), f"{where}: {line}"
+
+
 def test_modules_stay_small():
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
     assert {path.name: n for path, n in lines.items() if n > 400} == {}

@@ -38,7 +38,7 @@ above 1.01, and the largest of 40,000 was 1.017; of 4 x 500 it was 1.007.
 """
 
 LEAST_ESS = 100
-"""Limit of bulk and tail ESS for each chain, after the same. Independent draws are far above it: of
+"""Limit of bulk and tail ESS for each chain, after the same. Independent draws are far above it; of
 4 x 1,000 draws the smallest of 40,000 entries was 2,749, where 400 are asked for."""
 
 # Draws that are looked at at a time, by each thread: some copies of them are held.

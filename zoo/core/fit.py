@@ -83,14 +83,14 @@ class Fit(InDataUnits):
 
     @property
     def population_data(self) -> MultiTaskData:
-        """The data that the population was learned from: without the tasks of :meth:`condition`."""
+        """The data that the population was learned from, without the tasks of :meth:`condition`."""
         if not self.conditioned:
             return self.data
         return self.data.first_tasks(self.data.n_tasks - len(self.conditioned))
 
     @property
     def keep(self) -> str:
-        """What of the draws was kept: all ("draws"), or less than those of the tasks ("moments", "population")."""
+        """What was kept of the draws, all ("draws") or less than those of the tasks ("moments", "population")."""
         return str(self.idata["posterior"].attrs.get("keep", "draws"))
 
     @property
@@ -302,7 +302,7 @@ class Fit(InDataUnits):
 
     @cached_property
     def state(self) -> Any:
-        """What predictions need and the posterior does not hold: made once, by the engine or by ``factory.restore``."""
+        """What predictions need and the posterior does not hold. The engine or ``factory.restore`` makes it once."""
         return self.factory.restore(self)
 
     @cached_property

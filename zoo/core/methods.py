@@ -71,7 +71,7 @@ class Method(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether it draws all variables of the model from their posterior: what calibration can be asked of."""
+        """Whether it draws all variables of the model from their posterior, so that it can be asked for calibration."""
         return self.law == "exact" and not self.given_estimates
 
     @property
@@ -86,7 +86,7 @@ class Method(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What it takes beside data, y and run: names and defaults."""
+        """Names and defaults of what it takes beside data, y and run."""
         parameters = inspect.signature(self.engine).parameters
         return {name: p.default for name, p in parameters.items() if name not in ("data", "y", "run")}
 

@@ -30,7 +30,7 @@ class ModelHooks(ObservedByLikelihood):
     """Hooks and properties that a model may set; :class:`zoo.ModelFactory` says what they are for."""
 
     fit_class: ClassVar[type[Fit]] = Fit
-    """What :meth:`fit` returns: :class:`zoo.Fit`, with those of :mod:`zoo.core.capabilities` that the model serves."""
+    """What :meth:`fit` returns, a :class:`zoo.Fit` with those of :mod:`zoo.core.capabilities` that the model serves."""
 
     paper: ClassVar[str] = ""
     """Key of the paper the model comes from."""
@@ -42,7 +42,7 @@ class ModelHooks(ObservedByLikelihood):
     """Dims of what a method reports beside the variables of the model."""
 
     representations: ClassVar[tuple[str, ...]] = ()
-    """Variables of which a posterior has one: what holds the functions, by the prior that the method takes."""
+    """Variables that hold the functions; a posterior has one of them, by the prior that the method takes."""
 
     estimated_once: ClassVar[tuple[str, ...]] = ()
     """Variables that methods which are given estimates hold once, whatever the number of draws."""
@@ -54,7 +54,7 @@ class ModelHooks(ObservedByLikelihood):
     """Whether the features may be a sparse matrix."""
 
     shares_tasks: ClassVar[bool] = False
-    """Whether it is a model of what tasks have in common: of data with one task ``fit`` warns if nobody named it."""
+    """Whether it is a model of what tasks have in common. Then ``fit`` warns of data with one unnamed task."""
 
     needs_t: ClassVar[bool] = False
     """Whether the data must have a continuous task variable."""
@@ -67,10 +67,10 @@ class ModelHooks(ObservedByLikelihood):
     the share of the largest below which eigenvalues count as zero. Each fit says it, in ``posterior.attrs``."""
 
     allows_empty_tasks: ClassVar[bool] = False
-    """Whether a task may be without rows: it is then warned of, and predicted from the population."""
+    """Whether a task may be without rows. It is then warned of, and predicted from the population."""
 
     integrates_functions: ClassVar[bool] = False
-    """Whether the model of the fitted rows has its functions integrated out: y is then no draw around f there."""
+    """Whether the model of the fitted rows has its functions integrated out. Then y is no draw around f there."""
 
     closed_leave_one_out: ClassVar[tuple[str, ...]] = ()
     """Methods by which ``conditional_moments`` at the rows of the fit are those of the posterior given the noise and
@@ -80,13 +80,13 @@ class ModelHooks(ObservedByLikelihood):
     """Variables whose density :meth:`prior_density` says, each behind those that it depends on."""
 
     serves_gaps: ClassVar[bool] = True
-    """Whether features may be missing: not where the model makes numbers of them before anything is drawn."""
+    """Whether features may be missing. They may not where the model makes numbers of them before anything is drawn."""
 
     serves_shared: ClassVar[bool] = False
     """Whether data may name features whose coefficient all tasks share (``data.shared_names``)."""
 
     hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "shared_part", "observe")
-    """Hooks that a specialised engine is derived from: a subclass that overrides one keeps NUTS alone."""
+    """Hooks that a specialised engine is derived from. A subclass that overrides one keeps NUTS alone."""
 
     # ---------------------------------------------------------------- hooks
 

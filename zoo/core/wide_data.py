@@ -7,9 +7,9 @@ from zoo.data.multitask import MultiTaskData
 __all__ = ["MOST_FEATURES", "MOST_OF_A_MODE", "require_features_of_mode", "require_narrow"]
 
 MOST_FEATURES = 500
-"""Features up to which a D x D covariance is learned where they outnumber the inputs: a sweep takes O(T D^3)."""
+"""Features up to which a D x D covariance is learned where they outnumber the inputs. A sweep takes O(T D^3)."""
 MOST_OF_A_MODE = 1_000
-"""Features up to which the mode of ARD parameters is looked for: a step takes O(T D^3) and T D^2 numbers."""
+"""Features up to which the mode of ARD parameters is looked for. A step takes O(T D^3) and T D^2 numbers."""
 
 
 def require_narrow(data: MultiTaskData, what: str, instead: str) -> None:

@@ -193,7 +193,7 @@ class FormulaDesign:
 
     @cached_property
     def effects(self) -> dict[str, str]:
-        """Columns of further groups, each with the effect that it belongs to: ``1|clinic[a]`` to ``1|clinic``."""
+        """Columns of further groups, each with the effect that it belongs to, ``1|clinic[a]`` to ``1|clinic``."""
         return {
             f"{name}|{group}[{level}]": f"{name}|{group}"
             for group, names, _ in self._crossed

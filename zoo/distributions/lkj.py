@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 __all__ = ["lkj_factor"]
 
 ETA = 2.0
-"""Of the LKJ law: correlations near 0 are a little likelier than others."""
+"""Parameter of the LKJ law, by which correlations near 0 are a little likelier than others."""
 
 
 def lkj_factor(name: str, size: int) -> Any:

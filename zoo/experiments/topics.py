@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 CRITERIA = ("AUC", "micro F", "accuracy")
-"""What parameters are chosen by: the first for AUC, the second for F-values, the third in the paper ("error rates")."""
+"""What parameters are chosen by, the first for AUC, the second for F-values, the third in the paper ("error rates")."""
 ZERO_MEAN = 1e6
 """pi, "a large value"."""
 
@@ -121,7 +121,7 @@ class Learner(Protocol):
 
     @property
     def fit(self) -> Callable[..., Machine]:
-        """Learn from the labels of a problem: ``fit(problem, **parameters)``."""
+        """Learns from the labels of a problem, by ``fit(problem, **parameters)``."""
         ...
 
 

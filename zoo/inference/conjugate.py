@@ -28,7 +28,7 @@ from zoo.inference.compiled import njit
 __all__ = ["NOISE_RATE", "NOISE_SHAPE", "linear_regression_draws"]
 
 NOISE_SHAPE = 2.0
-"""``a``: with ``NOISE_RATE`` a proper, weak prior for responses of unit variance."""
+"""``a``, which with ``NOISE_RATE`` is a proper, weak prior for responses of unit variance."""
 NOISE_RATE = 1.0
 """``b``."""
 

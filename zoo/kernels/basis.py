@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_INPUTS", "Basis", "distinct_rows", "half_inverse_of"]
 
 MAX_INPUTS = 6_000
-"""Distinct inputs that :class:`Basis` takes at most: time grows with their cube, memory with their square."""
+"""Distinct inputs that :class:`Basis` takes at most. Time grows with their cube, memory with their square."""
 
 _NEGATIVE = 1e-8
 
@@ -87,7 +87,7 @@ class Basis:
 
     @property
     def values(self) -> np.ndarray:
-        """Features of the given inputs, (n_given, r): ``values @ values.T`` is kappa there."""
+        """Features of the given inputs, (n_given, r), at which ``values @ values.T`` is kappa."""
         return (self.half_inverse * self.eigenvalues)[self.position]
 
     def features(self, X: Any) -> np.ndarray:

@@ -268,7 +268,7 @@ class TaskGraph:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """One row per edge: ``task``, ``task_bis`` and ``weight``; the index is the name of the edge."""
+        """One row per edge with ``task``, ``task_bis`` and ``weight``; the index is the name of the edge."""
         first, second = self._pairs
         name = np.array(self.task_names, dtype=object)
         table = {"task": name[first], "task_bis": name[second], "weight": self.adjacency[first, second]}

@@ -54,7 +54,7 @@ class TaskKernel(cov.Covariance):
     """
 
     parameters: ClassVar[dict[str, str]] = {}
-    """Kind of each parameter: "unit" (in (0, 1)), "positive", "nonnegative", "real", or "fixed" (never learned).
+    """Kind of each parameter, "unit" (in (0, 1)), "positive", "nonnegative", "real", or "fixed" (never learned).
 
     A number 0 that is also the default switches its part of the kernel off, and is left out of the description.
     """
@@ -197,7 +197,7 @@ class TaskKernel(cov.Covariance):
 
     @property
     def is_product(self) -> bool:
-        """Whether it is the task matrix times a kernel of all features: no subclass says otherwise."""
+        """Whether it is the task matrix times a kernel of all features, and no subclass says otherwise."""
         own, hooks = type(self), ("full", "diag", "split", "_between")
         return not self._selects and all(getattr(own, h) is getattr(TaskKernel, h) for h in hooks)
 

@@ -162,12 +162,12 @@ class TaskTree:
 
     @property
     def n_levels(self) -> int:
-        """Number of depths, the root's included: the length of ``level_sigma``."""
+        """Number of depths with the root's, which is the length of ``level_sigma``."""
         return self.depth[-1] + 1
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """Name of each depth: the columns, after ``"root"`` where one was made; without columns ``"level 0"``, ..."""
+        """Name of each depth. These are the columns, after ``"root"`` where one was made, or ``"level 0"``, ..."""
         if not self.levels:
             return tuple(f"level {depth}" for depth in range(self.n_levels))
         return (*(("root",) if self._made_root else ()), *self.levels)

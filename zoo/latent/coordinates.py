@@ -45,7 +45,7 @@ class Hyper(NamedTuple):
     kind: str = "positive"
     """"positive", "unit" for (0, 1), "real", or "covariance"."""
     dims: tuple[str, ...] | None = None
-    """Its dims in the model, of which the factory gives the coords; left out: dims of its own, counted."""
+    """Its dims in the model, of which the factory gives the coords. Left out, it has dims of its own, counted."""
     law: Law | None = None
     """Its prior, where that is not the usual one; of a positive number, or of one in (0, 1)."""
 

@@ -169,7 +169,7 @@ class AlignedConditional:
 
     @cached_property
     def log_evidence(self) -> float:
-        """Log Z: the log marginal likelihood without ``-(n T log(2 pi noise) + |Y|^2 / noise) / 2``."""
+        """Log Z, which is the log marginal likelihood without ``-(n T log(2 pi noise) + |Y|^2 / noise) / 2``."""
         fit = np.sum(self.Y**2) / self.noise - np.sum(self.Y * self.alpha)
         return float(0.5 * fit) - self.half_log_det
 

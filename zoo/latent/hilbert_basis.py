@@ -58,7 +58,7 @@ class HilbertBasis:
 
     @property
     def finest(self) -> np.ndarray:
-        """Distance of the zeros of the finest sine of each column, (P,): shorter lengthscales are all alike to it."""
+        """Distance of the zeros of the finest sine of each column, (P,). Shorter lengthscales are all alike to it."""
         return 2.0 * self.half_width / np.array(self.size)
 
     def features(self, t: np.ndarray) -> np.ndarray:

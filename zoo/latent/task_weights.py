@@ -144,7 +144,7 @@ class WeightConditional:
     """Mean of v, (r, D)."""
     log_evidence: float
     half_log_det: float
-    """Half the log determinants of P_t and M: what the prior's volume costs."""
+    """Half the log determinants of P_t and M, which is what the prior's volume costs."""
 
     @classmethod
     def of(cls, sums: WeightSums, loadings: Loadings) -> WeightConditional:
@@ -165,7 +165,7 @@ class WeightConditional:
 
     @cached_property
     def _residual(self) -> np.ndarray:
-        """``b - S u`` at the mean, (T, D): the score of the rows."""
+        """``b - S u`` at the mean, (T, D), which is the score of the rows."""
         return np.asarray(self.c - np.einsum("tij,tj->ti", self.A, self.W @ self.shared))
 
     @cached_property

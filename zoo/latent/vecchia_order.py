@@ -10,7 +10,7 @@ __all__ = ["MOST_MAXMIN", "ORDERS", "order_rows"]
 
 ORDERS = ("random", "maxmin")
 MOST_MAXMIN = 100_000
-"""Rows up to which the max-min order takes seconds: its cost is their square."""
+"""Rows up to which the max-min order takes seconds; its cost is their square."""
 
 
 def order_rows(places: np.ndarray, word: str, rng: np.random.Generator) -> np.ndarray:

@@ -39,7 +39,7 @@ class Likelihood:
     """Its name as a word, for instance ``"student_t"``; left out, it is made of the class name."""
 
     responses: ClassVar[Literal["real", "labels", "counts", "grades"]] = "real"
-    """What y holds: real numbers; two classes, coded -1 and +1 inside the models; counts; or grades, 1 to K there.
+    """Whether y holds real numbers, two classes (-1 and +1 inside the models), counts, or grades (1 to K there).
 
     Likelihoods of grades are :class:`zoo.Ordinal` and its subclasses.
     """
@@ -57,7 +57,7 @@ class Likelihood:
     """Whether ``term`` takes a ``weight`` of every row, which multiplies its log likelihood."""
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
-    """Fields that are positive parameters of the density: a number, ``"learned"``, or a prior."""
+    """Fields that are positive parameters of the density, each a number, ``"learned"``, or a prior."""
 
     unit_parameters: ClassVar[tuple[str, ...]] = ()
     """Those of them that lie between 0 and 1, as a probability does."""
@@ -127,7 +127,7 @@ class Likelihood:
 
     @property
     def proper(self) -> bool:
-        """Whether the density is one of y, up to a factor without f: else draws of y have another law than it says."""
+        """Whether the density is one of y, up to a factor without f. Else draws of y have another law than it says."""
         return True
 
     @property

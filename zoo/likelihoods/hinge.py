@@ -103,7 +103,7 @@ class Hinge(_HingeLoss):
 
     @property
     def proper(self) -> bool:
-        """No: over the two labels the pseudo-likelihood sums to a function of f."""
+        """No, since over the two labels the pseudo-likelihood sums to a function of f."""
         return False
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:

@@ -30,7 +30,7 @@ LIKELIHOODS = {
         "ZeroInflatedNegativeBinomial",
     ),
 }
-"""The likelihoods of this package: module and class of every word."""
+"""Module and class of every word for a likelihood of this package."""
 
 
 def likelihoods() -> tuple[str, ...]:

@@ -102,4 +102,4 @@ DRAWS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "probit": _probit,
     }
 )
-"""By the ``kind`` of a term: ``(rng, e, w, v, *parameters)``."""
+"""Draws by the ``kind`` of a term, each ``(rng, e, w, v, *parameters)``."""

@@ -83,7 +83,7 @@ class Rows(NamedTuple):
 
     @property
     def counts(self) -> np.ndarray:
-        """Sum of the weights of each task: how many rows it is worth."""
+        """Sum of the weights of each task, so how many rows it is worth."""
         if self.weight is None:
             return self.sizes
         T = len(self.starts) - 1

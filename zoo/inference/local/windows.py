@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 __all__ = ["KERNELS", "Window", "kernel_weight", "windows"]
 
 KERNELS = ("epanechnikov", "gaussian")
-"""Kernels k with k(0) = 1: ``max(0, 1 - u^2)`` and ``exp(-u^2 / 2)`` at the distance u, in bandwidths."""
+"""Kernels k with k(0) = 1, ``max(0, 1 - u^2)`` and ``exp(-u^2 / 2)`` at the distance u, in bandwidths."""
 
 # Distances in bandwidths: without a row nearer than this a window is empty; rows further off than this have no weight
 # (a Gaussian's is below 1e-16); at this one the weight is one half.

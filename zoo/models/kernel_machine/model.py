@@ -276,7 +276,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
 
     @property
     def _word(self) -> str:
-        """The word of the likelihood, where the specialised methods know it: not where C is learned."""
+        """The word of the likelihood, where the specialised methods know it, so not where C is learned."""
         word = self.likelihood.word
         return "" if word == "epsilon_insensitive" and self.likelihood.learned else word
 

@@ -110,7 +110,7 @@ class Space:
 
     @property
     def size(self) -> float:
-        """Sum of the weights of the rows: how many they are worth."""
+        """Sum of the weights of the rows, so how many they are worth."""
         return float(len(self.y) if self.data.weight is None else self.data.weight.sum())
 
     def log_marginal(self, conditional: Any, variance: float) -> float:

@@ -132,7 +132,7 @@ class KnownRows:
 
     @cached_property
     def choice(self) -> Choice:
-        """Bandwidth, penalty and noise: the fields, or what the rows say where these leave it open."""
+        """Bandwidth, penalty and noise, which are the fields, or what the rows say where these leave it open."""
         factory, rows = self.factory, self.regressions
         rng = np.random.default_rng(factory.seed)
         bandwidths = _candidates(factory.bandwidth, factory.bandwidth_grid)

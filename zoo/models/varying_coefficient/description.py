@@ -160,7 +160,7 @@ class VaryingDescription(ModelFactory):
 
     @property
     def needs_features(self) -> bool:  # type: ignore[override]
-        """Whether the data must have features: the constant one serves where coefficients are independent."""
+        """Whether the data must have features. The constant one serves where coefficients are independent."""
         covariance = "covariance" in (self.amplitude, *(c.amplitude for c in self.components))
         return covariance or not self.has_constant
 

@@ -132,7 +132,7 @@ class Part(PartDescription):
 
     @property
     def has_basis(self) -> bool:
-        """Whether it has fixed features with independent weights: stationary, a tree, or a fixed matrix of tasks."""
+        """Whether it has fixed features with independent weights, as stationary kernels and trees have."""
         if self.amplitude == "covariance":
             return False
         if not self.component.on_tasks:

@@ -58,7 +58,7 @@ class VaryingRows(KernelRows):
 
     @property
     def fitted(self) -> VaryingRows:
-        """The rows of the fit: these, or those that they are predicted from."""
+        """The rows of the fit, which are these or those that they are predicted from."""
         known: Any = self.known
         return self if known is None else known
 

@@ -136,7 +136,12 @@ def test_gaps():
         ("y ~ age", "has no group"),
         ("y ~ age + (1 | patient) + (1 | clinic)", "df has no column 'clinic'"),
         ("y ~ age + (1 | patient) + (1 | patient:sex)", "'patient:sex' is no column"),
-        ("y ~ age + (1 | patient:sex)", "'patient:sex' is no column"),
+        ("y ~ age + (1 | patient:sex)", r"'patient:sex' is no column.* write \(1 \| patient_sex\)"),
+        ("y ~ age + (1 + age || patient)", r"holds '\|\|'.*Write one bar"),
+        (
+            "y ~ age + (age | sex / patient)",
+            r"column of both, sex_patient, .*\(age \| sex\) \+ \(age \| sex_patient\)",
+        ),
         ("y ~ cube(age) + (1 | patient)", "calls something unknown .*'cube'"),
         ("age + (1 | patient)", "has no response"),
         ("sex ~ age + (1 | patient)", "the response 'sex' is a category of 2 levels"),
@@ -148,6 +153,10 @@ def test_bad_formulas(formula, message):
 
 
 def test_bad_arguments_and_rows():
+    with pytest.raises(TypeError, match=r"data is the formula .* by zoo\.MultiTaskData\.from_formula"):
+        zoo.NIWLinear().fit("y ~ age + (1 | patient)", FRAME)
+    with pytest.raises(TypeError, match=r"data is a DataFrame.*from_formula"):
+        zoo.NIWLinear().fit(FRAME, "y ~ age + (1 | patient)")
     with pytest.raises(TypeError, match="formula is a DataFrame"):
         make(FRAME, FORMULA)
     with pytest.raises(TypeError, match="df is a list"):

@@ -226,6 +226,9 @@ def test_bad_arrays_are_named(changed, message):
 
 
 def test_bad_frames_are_named():
+    frame = pd.DataFrame({"score": [1.0, np.inf], "x": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="y is inf in row 1, column 'score'"):
+        MultiTaskData.from_frame(frame, y="score", features=["x"])
     frame = pd.DataFrame({"school": TASK, "score": Y, "hours": X[:, 0], "colour": list("rgbrgb")})
     with pytest.raises(ValueError, match="no column 'points'"):
         MultiTaskData.from_frame(frame, y="points", task="school")

@@ -138,7 +138,7 @@ def test_columns_twice_are_refused_where_they_are_needed(fit):
 
 
 def test_what_cannot_be_read_by_name_is_refused(fit):
-    with pytest.raises(TypeError, match="X is a lazy table"):
+    with pytest.raises(TypeError, match=r"X is a lazy table.*Collect it first: X\.collect\(\)"):
         fit.predict(pl.from_pandas(FRAME).lazy())
     with pytest.raises(ValueError, match="X column 'small' has 0 dimension"):
         fit.predict({"small": 1.0, "large": 2.0}, task="a")
@@ -293,13 +293,12 @@ def test_categories_nulls_and_kinds_are_kept():
             "school": ["a", "b", None],
             "day": pd.date_range("2020", periods=3),
         }
-        with pytest.raises(ValueError, match="X is nan in row 1, column 'x'"):
+        with pytest.raises(ValueError, match="column 'x' is missing in row 1"):
             zoo.MultiTaskData.from_frame(library(table), "y", features=["x"])
-        with pytest.raises(ValueError, match="task column 'school' is missing in row 2"):
-            zoo.MultiTaskData.from_frame(library(table), "y", "school", ["x"])
-        for column in ("day", "school"):
-            with pytest.raises(ValueError, match=f"X column '{column}' holds"):
-                zoo.MultiTaskData.from_frame(library(table), "y", features=[column])
+        with pytest.raises(ValueError, match="column 'school' is missing in row 2"):
+            zoo.MultiTaskData.from_frame(library(table | {"x": [1, 2, 3]}), "y", "school", ["x"])
+        with pytest.raises(ValueError, match="X column 'day' holds"):
+            zoo.MultiTaskData.from_frame(library(table), "y", features=["day"])
         whole = zoo.MultiTaskData.from_frame(library({"y": [1, 2], "x": [3, 4]}), "y", features=["x"])
         np.testing.assert_array_equal(whole.X, [[3.0], [4.0]])
 

@@ -117,9 +117,15 @@ class ModelFactory(ModelHooks):
     @staticmethod
     def require_data(data: Any) -> None:
         """Raise where the data are no :class:`~zoo.MultiTaskData`."""
+        if isinstance(data, str) and "~" in data:
+            raise TypeError(
+                f"data is the formula {data!r}. Make data of it and of the table first, by "
+                "zoo.MultiTaskData.from_formula(formula, df)."
+            )
         if not isinstance(data, MultiTaskData):
             raise TypeError(
-                f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
+                f"data is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame, .from_formula or "
+                ".from_arrays."
             )
 
     def require_call(self, data: Any, method: Any) -> None:
@@ -128,7 +134,7 @@ class ModelFactory(ModelHooks):
         if method is not None and not isinstance(method, str):
             raise TypeError(
                 f"method is a {type(method).__name__}. Give one of {', '.join(map(repr, self.methods))}; responses and "
-                "tasks are part of the data (zoo.MultiTaskData.from_frame or .from_arrays)."
+                "tasks are part of the data (zoo.MultiTaskData.from_frame, .from_formula or .from_arrays)."
             )
 
     def _require_fields(self) -> None:

@@ -38,7 +38,8 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
     """The rows with the transform of the fit, and the tasks that occur among them."""
     if not isinstance(data, MultiTaskData):
         raise TypeError(
-            f"{argument} is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame or .from_arrays."
+            f"{argument} is a {type(data).__name__}. Make it with zoo.MultiTaskData.from_frame, .from_formula or "
+            ".from_arrays."
         )
     data = with_intercept(data, fit.data)
     mean = fit.data.learned_mean

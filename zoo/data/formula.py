@@ -8,7 +8,6 @@ feature for each of its levels, shared by all tasks, of which the coefficients h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +20,8 @@ import pandas as pd
 from zoo.data.columns import require_one_column, task_column
 from zoo.data.formula_checks import (
     INTERCEPT,
+    refuse_bars,
+    refuse_no_columns,
     refuse_offsets,
     warn_of_crossed,
     warn_of_means,
@@ -90,6 +91,7 @@ class FormulaDesign:
         """The parsed formula."""
         if "__" in self.formula:  # no way into Python's objects, from a file least of all
             raise ValueError(f"formula {self.formula!r} holds '__'. Rename that column.")
+        refuse_bars(self.formula)
         try:
             return _formulae().model_description(self.formula)
         except ImportError:
@@ -323,9 +325,7 @@ def _grouping(design: FormulaDesign) -> str:
             f"formula {design.formula!r} has no group. Say what differs between which tasks, for instance "
             "'(1 + time | patient)'."
         )
-    for group in groups:
-        if not re.fullmatch(r"\w+", group):
-            raise ValueError(f"the group {group!r} is no column. Put it into a column of the table.")
+    refuse_no_columns(groups)
     return groups[0]
 
 

@@ -10,10 +10,48 @@ from typing import Any
 
 from zoo.support.warning_types import warn_user
 
-__all__ = ["INTERCEPT", "refuse_offsets", "warn_of_crossed", "warn_of_means", "warn_of_two_bars"]
+__all__ = [
+    "INTERCEPT",
+    "refuse_bars",
+    "refuse_no_columns",
+    "refuse_offsets",
+    "warn_of_crossed",
+    "warn_of_means",
+    "warn_of_two_bars",
+]
 
 INTERCEPT = "Intercept"
 """What the library formulae calls the constant."""
+
+
+def refuse_bars(formula: str) -> None:
+    """Raise where a bar is written as in lme4 and means nothing here, ``(1 + x || g)`` and ``(1 | g/h)``."""
+    plain = re.sub(r"`[^`]*`", "x", formula)  # names in backticks may hold anything
+    if "||" in plain:
+        raise ValueError(
+            f"formula {formula!r} holds '||'. Here the effects of the first group are always correlated, and those of "
+            "further groups never. Write one bar, as in (1 + x | g)."
+        )
+    nested = re.search(r"\(([^()|]*)\|\s*(\w+(?:\s*/\s*\w+)+)\s*\)", plain)
+    if nested is not None:
+        effects, groups = nested[1].strip(), re.split(r"\s*/\s*", nested[2])
+        columns = ["_".join(groups[: i + 1]) for i in range(len(groups))]
+        made = f"Make {'a column of both' if len(groups) == 2 else 'columns of them'}, {' and '.join(columns[1:])}"
+        raise ValueError(
+            f"formula {formula!r} nests {' / '.join(groups)}. {made}, and "
+            f"write {' + '.join(f'({effects} | {column})' for column in columns)}."
+        )
+
+
+def refuse_no_columns(groups: list[str]) -> None:
+    """Raise where what is behind a bar is no column."""
+    for group in groups:
+        if not re.fullmatch(r"\w+", group):
+            column = re.sub(r"\W+", "_", group)
+            advice = "Put it into a column of the table"
+            if ":" in group:
+                advice = f"Make a column of both, and write (1 | {column})"
+            raise ValueError(f"the group {group!r} is no column. {advice}.")
 
 
 def refuse_offsets(design: Any) -> None:

@@ -97,9 +97,10 @@ def finite_matrix(
     bad = np.isinf(matrix) if allow_missing else ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
+        label = column_label(column_names, column)
+        place = f"row {row}" if label == repr(argument) else f"row {row}, column {label}"
         raise ValueError(
-            f"{argument} is {matrix[row, column]} in row {row}, column {column_label(column_names, column)}. "
-            "Drop the row or fill the value in."
+            f"{argument} is {matrix[row, column]} in {place}. Drop the row or fill the value in."
         )
     return matrix
 
@@ -166,7 +167,8 @@ def finite_inputs(
 
 
 def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:
-    """``values`` as an (n_rows,) float64 array, finite."""
+    """``values`` as an (n_rows,) float64 array, finite; an error calls a column by its name."""
+    name = getattr(values, "name", None)
     raw = as_array(values, argument)
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
@@ -176,7 +178,7 @@ def finite_vector(values: Any, argument: str, n_rows: int) -> np.ndarray:
         raise ValueError(
             f"{argument} has {counted(len(raw), 'row')} and X has {n_rows}. Give both the same rows."
         )
-    return finite_matrix(raw[:, None], argument, [argument])[:, 0]
+    return finite_matrix(raw[:, None], argument, [argument if name is None else str(name)])[:, 0]
 
 
 def names(

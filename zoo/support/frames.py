@@ -102,9 +102,11 @@ def as_pandas(value: Any, argument: str) -> Any:
     if frame is value and (hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")):
         frame = nw.from_native(_in_pyarrow(value, argument), allow_series=True)
     if isinstance(frame, nw.LazyFrame):
+        known = ("compute", "toPandas", "to_pandas", "collect")  # of Dask, Spark, Ibis, Polars
+        how = next((f": {argument}.{method}()" for method in known if hasattr(value, method)), "")
         raise TypeError(
             f"{argument} is a lazy table ({type(value).__module__}.{type(value).__name__}), whose rows are not there "
-            f"yet. Collect it first: {argument}.collect()."
+            f"yet. Collect it first{how}."
         )
     if isinstance(frame, nw.DataFrame):
         columns = [_series(frame[name], nw) for name in frame.columns]

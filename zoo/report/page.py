@@ -21,6 +21,7 @@ from zoo.report.accuracy import Accuracy
 from zoo.report.pictures import Picture
 from zoo.report.printing import number
 from zoo.report.tables import units_table
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit

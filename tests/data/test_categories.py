@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import zoo
 
@@ -51,6 +52,14 @@ def test_polars_and_arrow_are_coded_like_pandas():
     df = table().assign(kind=lambda d: d["kind"].astype(str))
     for other in (polars.from_pandas(df), pyarrow.Table.from_pandas(df)):
         np.testing.assert_array_equal(data_of(other).X, data_of(df).X)
+
+
+def test_datasets_dicts_and_records_are_tables():
+    df = table().assign(kind=lambda d: d["kind"].astype(str))
+    for other in (xr.Dataset.from_dataframe(df), dict(df.items()), df.to_records(index=False)):
+        data = data_of(other)
+        assert data.feature_names == data_of(df).feature_names
+        np.testing.assert_array_equal(data.X, data_of(df).X)
 
 
 def test_tables_to_predict_are_coded_alike_and_a_file_remembers_how(tmp_path):

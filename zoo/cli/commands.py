@@ -12,7 +12,13 @@ import typer
 
 from zoo._version import __version__
 from zoo.cli.parts import (
+    Chains,
+    Draws,
+    FitFile,
     Interrupted,
+    Model,
+    Seed,
+    Tune,
     check_data,
     console_of,
     experiments_of,
@@ -43,13 +49,6 @@ _SHOWN_ROWS = 10
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 app = typer.Typer(name="zoo", rich_markup_mode=None, pretty_exceptions_enable=False)
-
-Seed = Annotated[int | None, typer.Option(min=0, help="Same seed, same output.")]
-Draws = Annotated[int, typer.Option(min=1, help="Kept draws of each chain.")]
-Tune = Annotated[int, typer.Option(min=0, help="Warm-up of each chain.")]
-Chains = Annotated[int, typer.Option(min=1, help="Number of chains.")]
-FitFile = Annotated[Path, typer.Argument(metavar="FIT.nc", help="A file of `zoo fit` or fit.save.")]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `zoo list`.")]
 
 
 def _show_version(wanted: bool) -> None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,8 +19,15 @@ if TYPE_CHECKING:
     from zoo.data.multitask import MultiTaskData
 
 __all__ = [
+    "Chains",
+    "Draws",
+    "FitFile",
     "Interrupted",
+    "Model",
+    "Seed",
+    "Tune",
     "check_data",
+    "complete_model",
     "console_of",
     "experiments_of",
     "factory_of",
@@ -62,6 +69,28 @@ def options_of(function: Any, paper: str, given: dict[str, Any]) -> dict[str, An
                 f"--{name} says nothing about {paper}, which takes {' and '.join(others)}. Leave it out."
             )
     return options
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Names of models that begin so, for the shell."""
+    from zoo.registry import factories
+
+    return [name for name in factories() if name.lower().startswith(incomplete.lower())]
+
+
+# ---------------------------------------------------------------- options of several commands
+
+Seed = Annotated[int | None, typer.Option(min=0, help="Same seed, same output.")]
+Draws = Annotated[int, typer.Option(min=1, help="Kept draws of each chain.")]
+Tune = Annotated[int, typer.Option(min=0, help="Warm-up of each chain.")]
+Chains = Annotated[int, typer.Option(min=1, help="Number of chains.")]
+FitFile = Annotated[Path, typer.Argument(metavar="FIT.nc", help="A file of `zoo fit` or fit.save.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A name of `zoo list`.", autocompletion=complete_model)
+]
+
+
+# ---------------------------------------------------------------- what commands work with
 
 
 def console_of() -> Console:

@@ -362,8 +362,6 @@ class Fit(InDataUnits):
         """
         return extend(self, groups, draws, random_seed)
 
-    # ---------------------------------------------------------------- files
-
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Write the fit to a NetCDF file: posterior, data and description, under a temporary name first.
 

@@ -31,7 +31,7 @@ from zoo.support.checks import (
     one_of,
     task_codes,
 )
-from zoo.support.frames import as_pandas, in_order_of_names, read_column, read_table
+from zoo.support.frames import in_order_of_names, read_column, read_table
 from zoo.support.words import counted
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ class Constructed(TaskRows):
         Parameters
         ----------
         df : pandas.DataFrame, or a table of polars, Arrow or another library that narwhals knows
+            Also a Dataset of xarray whose variables have one dim, a dict of columns, or a structured array.
         y, task : str
             Columns with the response and the task. Task values become task names, in sorted order, and the column's
             name is remembered: predictions read it in tables.
@@ -176,7 +177,7 @@ class Constructed(TaskRows):
         ValueError
             Names the column that ``df`` lacks, or the first offending row.
         """
-        df = as_pandas(df, "df")
+        df = _table(df)
         if not isinstance(df, pd.DataFrame):
             raise TypeError(
                 f"df is a {type(df).__name__}. Give a DataFrame of pandas, polars or Arrow, or use from_arrays or "
@@ -364,6 +365,13 @@ def _texts(names_given: Any) -> tuple[str, ...]:
 
 def _others(arguments: tuple[Any, ...], one: Any) -> list[Any]:
     return [value for value in arguments if value is not one]
+
+
+def _table(df: Any) -> Any:
+    """A table as one of pandas; of a Dataset of xarray without the numbers of its rows."""
+    table = read_table(df, "df").values
+    rows = getattr(df, "dims", ()) if hasattr(df, "data_vars") else ()
+    return table.drop(columns=[name for name in rows if name in table.columns]) if rows else table
 
 
 def _rows(values: Any, kept: np.ndarray) -> Any:

@@ -107,6 +107,34 @@ def test_readme_is_short_and_leads_to_files_that_exist():
     assert "&& .venv/bin/python -m pytest -n 2" in text
 
 
+def _prose(text: str) -> list[tuple[int, str]]:
+    """Lines that can be wrapped: no code, formulas, tables, headings, comments, or definitions of links."""
+    found, closing = [], ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.strip()
+        if closing:
+            closing = "" if closing in words else closing
+        elif opening := re.match(r"`{3,}|~{3,}|:{3,}|\$\$|<!--", words):
+            closing = {"<!--": "-->"}.get(opening[0], opening[0])
+            closing = "" if closing in words[len(opening[0]) :] else closing
+        elif not re.match(r" {4}|\||#|\[[^\]]+\]: ", line):
+            found.append((number, line))
+    return found
+
+
+def test_prose_is_wrapped():
+    pages = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "reproduction").glob("*.md"))]
+    pages += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    assert len(pages) > 30
+    long = {
+        f"{path.name}:{number}": len(line)
+        for path in pages
+        for number, line in _prose(path.read_text(encoding="utf-8"))
+        if len(line) > 100 and " " in line.strip()
+    }
+    assert long == {}
+
+
 def _check_own_factory(namespace):
     """The quick part of the test case that the page inherits; the fits are made on the page."""
     case = namespace["TestPartialPooling"]()

@@ -236,7 +236,7 @@ def test_selection_prints_short(real):
     alone = zoo.select(PooledTasks(), real, [{}], cv=2, **FEW)
     assert list(alone.scores.columns) == ["mean", "sd", "se", "fold 0", "fold 1"]
     assert alone.best == PooledTasks()
-    assert f"{alone.scores['mean'].item():.4g}, 1 grid points" in repr(alone)
+    assert f"{alone.scores['mean'].item():.4g}, 1 grid point" in repr(alone)
 
 
 # ---------------------------------------------------------------- one fit after another

@@ -375,7 +375,7 @@ class TestCommand:
         monkeypatch.setattr(li2014_runs, "_label_scores", broken)
         assert self._run(tmp_path, "--table", "2") == 1
         out, err = capsys.readouterr()
-        assert err == "Error: 1 jobs failed: emotions-split01-svm.\n"
+        assert err == "Error: 1 job failed: emotions-split01-svm.\n"
         assert "no luck" in out
         assert pd.read_csv(tmp_path / "li2014-quick-table2.csv")["splits"].sum() == 3
 

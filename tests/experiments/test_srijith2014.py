@@ -371,7 +371,7 @@ class TestCommand:
         monkeypatch.setattr(joint_selection.NIWLinear, "fit", broken)
         assert self._run(tmp_path, "--table", "3", "--sets", "school", "--splits", "1") == 1
         out, err = capsys.readouterr()
-        assert err == "Error: 1 jobs failed: school-split01-population.\n" and "no luck" in out
+        assert err == "Error: 1 job failed: school-split01-population.\n" and "no luck" in out
 
     def test_bad_input(self, tmp_path, capsys):
         for arguments, message in (

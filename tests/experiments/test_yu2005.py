@@ -378,7 +378,7 @@ class TestCommand:
         monkeypatch.setattr(SupportVectors, "fit", broken)
         assert self._run(tmp_path, "--table", "1") == 1
         out, err = capsys.readouterr()
-        assert err == "Error: 1 jobs failed: table1-repeat01-svm.\n" and "no luck" in out
+        assert err == "Error: 1 job failed: table1-repeat01-svm.\n" and "no luck" in out
 
     def test_bad_input(self, tmp_path, capsys):
         for arguments, message in (

@@ -114,7 +114,7 @@ class TestTree:
 
     def test_repr(self, tree):
         assert repr(tree) == "TaskTree(13 nodes, 6 leaves, 4 levels: region > city > district)"
-        assert repr(TaskTree.from_parents({"a": "b"})) == "TaskTree(2 nodes, 1 leaves, 2 levels)"
+        assert repr(TaskTree.from_parents({"a": "b"})) == "TaskTree(2 nodes, 1 leaf, 2 levels)"
 
     def test_equality_hash_and_pickling(self, tree):
         again = TaskTree.from_frame(pd.concat([FRAME[::-1], FRAME]), LEVELS)

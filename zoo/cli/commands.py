@@ -333,7 +333,8 @@ def reproduce(
 def _require_all(outcome: Any) -> None:
     """End with 1 where a job failed."""
     if outcome.failures:
-        raise typer.Exit(_fail(f"{len(outcome.failures)} jobs failed: {', '.join(outcome.failures)}.", 1))
+        failed = counted(len(outcome.failures), "job")
+        raise typer.Exit(_fail(f"{failed} failed: {', '.join(outcome.failures)}.", 1))
 
 
 @app.command()

@@ -127,12 +127,14 @@ class TestCoefficientForest:
         means = fit.posterior["coefficients"].sel(feature="x1").mean(("chain", "draw"))
         assert names == [str(name) for name in means.sortby(means)["task"].to_numpy()]
         assert axes.get_title() == "Coefficient of 'x1' by task"
-        assert "90%" in axes.get_xlabel() and "standardized" in axes.get_xlabel()
+        assert "90%" in axes.get_xlabel() and "in the units of the data" in axes.get_xlabel()
 
     def test_intervals_are_those_of_the_posterior(self, fit):
         axes = plots.coefficient_forest(fit, feature="x0", tasks=["task 2"], ci_prob=0.5).axes[0]
         segment = axes.collections[0].get_segments()[0]
+        transform = fit.data.transform
         draws = fit.posterior["coefficients"].sel(feature="x0", task="task 2").to_numpy()
+        draws = draws * transform.y_scale / transform.x_scale[0]
         assert segment[:, 0] == pytest.approx(np.quantile(draws, [0.25, 0.75]))
 
     def test_default_is_the_largest_feature_but_not_the_intercept(self, fit, real):

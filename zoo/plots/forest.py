@@ -32,7 +32,8 @@ def coefficient_forest(
     """Posterior mean and central interval of one feature's coefficient in each task, sorted by mean.
 
     Models whose coefficients hold for all tasks show one line per feature instead. A fit without draws has no
-    intervals: its estimates stand alone.
+    intervals: its estimates stand alone. Coefficients are in the units of the data, as ``fit.in_data_units`` gives
+    them; those of a model whose functions are not linear in the features stay as the posterior has them.
 
     Parameters
     ----------
@@ -62,6 +63,7 @@ def coefficient_forest(
     probability(ci_prob, "ci_prob")
     require_backend(backend, {"ax": ax, "figsize": figsize})
     coefficients, title, dim = choose_coefficients(fit, feature, tasks)
+    coefficients, scale = _in_units(fit, coefficients)
     if backend != "matplotlib":
         return forest_by(coefficients.rename(title), dim, ci_prob, backend)
     tail = (1.0 - ci_prob) / 2.0
@@ -81,11 +83,22 @@ def coefficient_forest(
     axes.set_ylim(-0.8, len(names) - 0.2)
     axes.grid(axis="y", color="0.93", linewidth=0.6)
     axes.set_axisbelow(True)
-    scale = ", standardized data" if fit.data.transform is not None else ""
     shown = "estimate" if fit.is_point else f"mean and {100 * ci_prob:g}% interval"
     axes.set_xlabel(f"{shown}{scale}")
     axes.set_title(title, fontsize=11, parse_math=False)
     return figure_of(axes)
+
+
+def _in_units(fit: Fit, chosen: xr.DataArray) -> tuple[xr.DataArray, str]:
+    """The coefficients that were chosen in the units of the data where that can be said, and what the axis says."""
+    if fit.data.transform is None:
+        return chosen, ""
+    try:
+        units = fit.in_data_units()["coefficients"]
+    except ValueError:
+        return chosen, ", standardized data"
+    at = {dim: chosen[dim] for dim in ("feature", "task") if dim in chosen.coords}
+    return units.sel(at).transpose(*chosen.dims), ", in the units of the data"
 
 
 def choose_coefficients(

@@ -10,7 +10,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from scipy.special import ndtri
@@ -20,6 +19,7 @@ from zoo.core.missing_features import MISSING, gap_slices
 from zoo.core.protocols import Model
 from zoo.data.multitask import MultiTaskData
 from zoo.support.memory import require_memory
+from zoo.support.quick import QUICK
 from zoo.support.words import counted
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def at_draws(
         view = ModelData.in_model(rows, rows.y)
         wanted = outputs(view, factory.priors(view))
     replaced, inputs = _at_draws(model, wanted, list(flat))
-    function = pm.pytensorf.compile(list(inputs.values()), replaced, mode=Mode("py", "fast_compile"))
+    function = pm.pytensorf.compile(list(inputs.values()), replaced, mode=QUICK)
     values = [function(*(flat[name][s] for name in inputs)) for s in range(len(next(iter(flat.values()))))]
     return [np.stack(part) for part in zip(*values, strict=True)]
 
@@ -139,7 +139,7 @@ class PointwiseLogLikelihood:
         [term], inputs = _at_draws(self._model, [observed], names)
         density = pm.logp(term, self._model.rvs_to_values[observed])
         self._names, self._n_rows = list(inputs), data.n_rows
-        self._function = pm.pytensorf.compile(list(inputs.values()), density, mode=Mode("py", "fast_compile"))
+        self._function = pm.pytensorf.compile(list(inputs.values()), density, mode=QUICK)
 
     def set_response(self, y: np.ndarray) -> None:
         """Take other coded responses (N,)."""
@@ -179,7 +179,7 @@ def joint_draws(
     model, _ = factory.assemble(factory.prepare(replace(data, y=coded), data), coded)
     wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]
     function = pm.pytensorf.compile(
-        [], [model[name] for name in [*wanted, "y"]], mode=Mode("py", "fast_compile"), random_seed=random_seed
+        [], [model[name] for name in [*wanted, "y"]], mode=QUICK, random_seed=random_seed
     )
     draws = [function() for _ in range(size)]
     *values, y = (np.stack(column) for column in zip(*draws, strict=True))
@@ -204,9 +204,7 @@ def responses_given(
         size = len(flat[block])
         with pm.Model(coords={"obs": np.arange(size)}, model=None):
             term = likelihood.term(pt.constant(flat[block]), np.ones(size), **parameters)
-        draw = pm.pytensorf.compile(
-            [], term, mode=Mode("py", "fast_compile"), random_seed=int(rng.integers(2**31))
-        )
+        draw = pm.pytensorf.compile([], term, mode=QUICK, random_seed=int(rng.integers(2**31)))
         y[block] = draw()
     return y.reshape(f.shape)
 
@@ -214,9 +212,7 @@ def responses_given(
 def _compile(factory: Model, rows: MultiTaskData, available: list[str], seed: int) -> tuple[Any, list[str]]:
     model, f = factory.assemble(rows, rows.y)
     replaced, inputs = _at_draws(model, [f, model["y"]], available)
-    function = pm.pytensorf.compile(
-        list(inputs.values()), replaced, mode=Mode("py", "fast_compile"), random_seed=seed
-    )
+    function = pm.pytensorf.compile(list(inputs.values()), replaced, mode=QUICK, random_seed=seed)
     return function, list(inputs)
 
 

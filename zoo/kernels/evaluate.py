@@ -19,13 +19,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.gp import cov
-from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 
 from zoo.support.checks import finite_inputs, finite_sparse, is_sparse
+from zoo.support.quick import QUICK
 from zoo.support.words import counted
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def fixed_number(value: Any, constant: bool = False) -> np.ndarray | None:
             return None
     if isinstance(value, Constant):
         return np.asarray(value.data, dtype=np.float64)
-    return np.asarray(pytensor.function([], value, mode=Mode("py", "fast_compile"))(), dtype=np.float64)
+    return np.asarray(pytensor.function([], value, mode=QUICK)(), dtype=np.float64)
 
 
 def _evaluates_itself(covariance: Any) -> bool:
@@ -143,8 +143,7 @@ def _computed(output: Any, covariance: Any, inputs: list[Any], values: list[Any]
             f"the covariance {type(covariance).__name__} has a parameter that is random or symbolic, and so no "
             "value. Give numbers for its parameters."
         )
-    mode = Mode("py", "fast_compile")
-    function = pytensor.function(inputs, output, mode=mode, on_unused_input="ignore")
+    function = pytensor.function(inputs, output, mode=QUICK, on_unused_input="ignore")
     return np.asarray(function(*values), dtype=np.float64)
 
 

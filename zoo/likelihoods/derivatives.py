@@ -8,12 +8,12 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import Mode
 from pytensor.gradient import grad
 from pytensor.graph.replace import clone_replace
 
 from zoo.inference.responses import Density
 from zoo.likelihoods.base import Likelihood
+from zoo.support.quick import QUICK
 
 __all__ = ["DifferentiatedResponses", "log_density"]
 
@@ -107,11 +107,10 @@ class DifferentiatedResponses:
             for part in (_gradient(total, z), _gradient_of_rows(slope, f, z), _gradient_of_rows(information, f,
             z))
         ]  # fmt: skip
-        mode = Mode("py", "fast_compile")
         inputs = [f, *free]
-        density = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
+        density = pytensor.function(inputs, outputs, mode=QUICK, on_unused_input="ignore")
         return density, pytensor.function(
-            inputs, inner, mode=mode, on_unused_input="ignore"
+            inputs, inner, mode=QUICK, on_unused_input="ignore"
         ) if free else None
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
+
+from zoo.support.quick import QUICK
 
 __all__ = ["PointFunction"]
 
@@ -42,7 +43,7 @@ class PointFunction:
         reached = set(ancestors(replaced))
         values = [value for value in model.value_vars if value in reached]
         self._names = [str(value.name) for value in values]
-        mode = {} if compiled else {"mode": Mode("py", "fast_compile")}
+        mode = {} if compiled else {"mode": QUICK}
         self._function = pm.pytensorf.compile(
             [*values, *directions], replaced, on_unused_input="ignore", **{**(options or {}), **mode}
         )

@@ -19,11 +19,11 @@ from zoo.core.fit import Fit
 from zoo.data.multitask import MultiTaskData
 from zoo.datasets import simulate_matrix_normal
 from zoo.registry import load
+from zoo.support.quick import QUICK
 from zoo.support.warning_types import collected
 from zoo.testing.gaps import GapTests
 from zoo.testing.kept_draws import KeepTests
 from zoo.testing.likelihood_field import LikelihoodTests
-from zoo.testing.quick import QUICK
 from zoo.testing.row_weights import WeightTests
 
 __all__ = ["FactoryTestCase"]

@@ -22,7 +22,7 @@ from zoo.kernels import (
     restore,
     with_parameters,
 )
-from zoo.testing.quick import QUICK
+from zoo.support.quick import QUICK
 
 __all__ = ["KernelTestCase"]
 

@@ -10,7 +10,7 @@ import pymc as pm
 from zoo.data.multitask import MultiTaskData
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.resolve import resolve
-from zoo.testing.quick import QUICK
+from zoo.support.quick import QUICK
 
 __all__ = ["LikelihoodTestCase"]
 

@@ -25,7 +25,7 @@ from zoo.likelihoods.probit import Probit
 from zoo.likelihoods.student_t import StudentT
 from zoo.likelihoods.zero_inflated_negative_binomial import ZeroInflatedNegativeBinomial
 from zoo.likelihoods.zero_inflated_poisson import ZeroInflatedPoisson
-from zoo.testing.quick import QUICK
+from zoo.support.quick import QUICK
 
 __all__ = ["LikelihoodTests"]
 

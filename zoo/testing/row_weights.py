@@ -11,7 +11,7 @@ import pymc as pm
 
 from zoo.core.factory import ModelFactory
 from zoo.data.multitask import MultiTaskData
-from zoo.testing.quick import QUICK
+from zoo.support.quick import QUICK
 
 __all__ = ["WeightTests"]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import Mode
 
 from zoo.kernels.evaluate import fixed_number
 from zoo.latent.coordinates import Coordinates
@@ -19,6 +18,7 @@ from zoo.latent.function_conditional import (
     JITTER,
 )
 from zoo.models.kernel_machine.description import KernelMachineDescription
+from zoo.support.quick import QUICK
 
 if TYPE_CHECKING:
     from zoo.models.kernel_machine.rows import KernelRows
@@ -54,7 +54,7 @@ class Compiled:
 
     def __init__(self, inputs: list[Any], outputs: Any, fast: bool = False):
         self._lock = threading.Lock()
-        mode = "NUMBA" if fast else Mode("py", "fast_compile")
+        mode = "NUMBA" if fast else QUICK
         self._function = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
 
     def __call__(self, *values: Any) -> Any:

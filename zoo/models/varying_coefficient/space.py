@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import Mode
 from pytensor.gradient import grad
 
 from zoo.inference.responses import NormalResponses
@@ -18,14 +17,14 @@ from zoo.likelihoods.gaussian import Gaussian
 from zoo.models.varying_coefficient.covariance import VaryingKernel
 from zoo.models.varying_coefficient.description import VaryingDescription
 from zoo.models.varying_coefficient.rows import VaryingRows
+from zoo.support.quick import QUICK
 
-__all__ = ["ENTRIES", "MANY", "QUICK", "Space", "State", "inputs_of"]
+__all__ = ["ENTRIES", "MANY", "Space", "State", "inputs_of"]
 
 # Entries of a block of a covariance matrix, of which several copies are made.
 ENTRIES = 4_000_000
 # Weights from which the search for the evidence begins with the lower half of the frequencies.
 MANY = 600
-QUICK = Mode("py", "fast_compile")
 
 
 class State(NamedTuple):

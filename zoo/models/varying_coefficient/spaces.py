@@ -21,9 +21,10 @@ from zoo.latent.inducing_points import choose_inducing
 from zoo.latent.latent_gaussian import Dense, LowRank, evidence
 from zoo.models.varying_coefficient.description import VaryingDescription
 from zoo.models.varying_coefficient.rows import VaryingRows
-from zoo.models.varying_coefficient.space import ENTRIES, QUICK, Space, State, inputs_of
+from zoo.models.varying_coefficient.space import ENTRIES, Space, State, inputs_of
 from zoo.models.varying_coefficient.vecchia import VecchiaSpace
 from zoo.models.varying_coefficient.weights import WeightSpace
+from zoo.support.quick import QUICK
 
 __all__ = ["FunctionSpace", "InducingSpace", "inducing_inputs", "space_of"]
 

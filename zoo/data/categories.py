@@ -1,4 +1,13 @@
-"""Columns of categories as features: one column of 0 and 1 for each level but the first, named after it."""
+r"""Tables whose features are made of columns: levels of categories, and what characteristics of tasks change.
+
+A category becomes one column of 0 and 1 for each level but the first, named after it. A characteristic z of tasks, such
+as the size of a school, moves the mean of the tasks' coefficients:
+
+.. math:: w_t \sim N(\mu + \Delta' z_t, C), \quad x' w_t = x' \mu + \sum_{kj} \Delta_{kj} z_{tk} x_j + x' v_t
+
+with :math:`v_t \sim N(0, C)` (Rossi, Allenby & McCulloch 2005, section 5.4). So :math:`\Delta` are coefficients, which
+all tasks share, of the products :math:`z_k x_j`, and of :math:`z_k` itself where tasks differ in level.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import task_column
+from zoo.support.checks import finite_matrix
 
 __all__ = ["CategoryDesign"]
 
@@ -36,6 +46,8 @@ class CategoryDesign:
         The column of the response.
     task : str or None
         That of the tasks.
+    of_tasks : tuple of str
+        Those of ``names`` that are characteristics of tasks.
     """
 
     kind: ClassVar[str] = "table"
@@ -44,23 +56,32 @@ class CategoryDesign:
     levels: Mapping[str, tuple[str, ...]]
     response_name: str
     task: str | None = None
-    shared_names: tuple[str, ...] = ()
+    of_tasks: tuple[str, ...] = ()
     effects: Mapping[str, str] = field(default_factory=dict)
     new_levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, df: pd.DataFrame, features: Sequence[str], y: str, task: str | None) -> CategoryDesign | None:
-        """The design of these columns of a table; None where all of them are numbers.
+    def of(
+        cls,
+        df: pd.DataFrame,
+        features: Sequence[str],
+        y: str,
+        task: str | None,
+        of_tasks: Sequence[str] = (),
+    ) -> CategoryDesign | None:
+        """The design of these columns of a table; None where all of them are numbers and none is one of tasks.
 
         Raises
         ------
         ValueError
             A column holds numbers that are written as text, or has too many levels; or two features would have one
-            name.
+            name; or a characteristic of tasks differs within a task.
         """
         found = {name: df[name] for name in features if _is_category(df[name])}
-        if not found:
+        if not found and not of_tasks:
             return None
+        for name in of_tasks:
+            _require_one_value(df, name, task)
         levels = {}
         for name, column in found.items():
             known = column[column.notna()]
@@ -78,7 +99,7 @@ class CategoryDesign:
                     f"be a feature. Name the features without it, features=[...]; or make it the task; or group its "
                     "levels."
                 )
-        design = cls(tuple(map(str, features)), levels, y, task)
+        design = cls(tuple(map(str, features)), levels, y, task, tuple(map(str, of_tasks)))
         columns = design.feature_names
         twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
         if twice is not None:
@@ -88,7 +109,20 @@ class CategoryDesign:
     @property
     def feature_names(self) -> list[str]:
         """Names of the features, such as ``city[Rome]``."""
-        return [feature for name in self.names for feature in self._columns(name)]
+        made = [feature for name in self.names for feature in self._columns(name)]
+        return made + [f"{z}:{x}" for z, x in self._products]
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """Characteristics of tasks, and their products with the other features: their coefficients are of all tasks."""
+        own = [column for name in self.of_tasks for column in self._columns(name)]
+        return (*own, *(f"{z}:{x}" for z, x in self._products))
+
+    @property
+    def _products(self) -> list[tuple[str, str]]:
+        """Columns of a characteristic of tasks and of a feature that differs within tasks."""
+        others = [x for name in self.names if name not in self.of_tasks for x in self._columns(name)]
+        return [(z, x) for name in self.of_tasks for z in self._columns(name) for x in others]
 
     def _columns(self, name: str) -> list[str]:
         if name not in self.levels:
@@ -129,6 +163,8 @@ class CategoryDesign:
                 made |= dict(zip(columns, self._coded(name, table[name]), strict=True))
             else:
                 made[name] = table[name]
+        for z, x in self._products:
+            made[f"{z}:{x}"] = _number(made[z], z) * _number(made[x], x)
         return pd.DataFrame(made, index=table.index)
 
     def _coded(self, name: str, column: pd.Series) -> list[np.ndarray]:
@@ -158,6 +194,7 @@ class CategoryDesign:
             "levels": {name: list(levels) for name, levels in self.levels.items()},
             "response": self.response_name,
             "task": self.task,
+            "of_tasks": list(self.of_tasks),
             "columns": [],
         }
 
@@ -177,7 +214,28 @@ class CategoryDesign:
             levels,
             str(saved["response"]),
             None if task is None else str(task),
+            tuple(map(str, saved.get("of_tasks", ()))),
         )
+
+
+def _number(column: Any, name: str) -> np.ndarray:
+    """A column as numbers."""
+    return finite_matrix(pd.DataFrame({name: column}), "X", [name])[:, 0]
+
+
+def _require_one_value(df: pd.DataFrame, name: str, task: str | None) -> None:
+    """Raise where a characteristic of tasks differs within one, or is the same in all."""
+    if task is None:
+        raise ValueError(f"task_features names {name!r}, and no task is named. Name the column of the tasks.")
+    values = df.groupby(task, observed=True)[name].nunique(dropna=False)
+    if (values > 1).any():
+        within = values.index[int(np.argmax(values > 1))]
+        raise ValueError(
+            f"task_features names {name!r}, which differs within the task {within!r}. "
+            "Name columns that have one value per task; others are features."
+        )
+    if df[name].nunique(dropna=False) < 2:
+        raise ValueError(f"task_features names {name!r}, which is the same in all tasks, and says nothing.")
 
 
 def _is_category(column: pd.Series) -> bool:

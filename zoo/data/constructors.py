@@ -149,6 +149,7 @@ class Constructed(TaskRows):
         t: str | Sequence[str] | None = None,
         weight: str | None = None,
         missing: str = "refuse",
+        task_features: Sequence[str] = (),
     ) -> Self:
         """Data from a table with one row per observation.
 
@@ -171,6 +172,12 @@ class Constructed(TaskRows):
             What becomes of rows with a gap in a column that is used: an error names the first one; or they are left
             out, and a warning counts them; or gaps in features that are numbers stay, and method "nuts" draws them
             with the rest of the model, from a normal law of the features (see :mod:`zoo.core.missing_features`).
+        task_features : sequence of str
+            Characteristics of tasks, columns with one value per task, such as the size of a school. The mean of the
+            coefficients of a task follows them linearly: each characteristic, and its product with each other
+            feature (``size:hours``), gets a coefficient that all tasks share. Models with shared coefficients
+            (:class:`zoo.NIWLinear`, :class:`zoo.MaxMargin` and others) then predict new tasks from theirs. See
+            :mod:`zoo.data.categories`.
 
         Raises
         ------
@@ -193,6 +200,8 @@ class Constructed(TaskRows):
         features = (
             [c for c in df.columns if c not in special] if features is None else listed(features, "features")
         )
+        of_tasks = listed(task_features, "task_features")
+        features = [*features, *(name for name in of_tasks if name not in features)]
         for column in [*special, *features]:
             require_one_column(df, column)
         if others and not features:
@@ -201,7 +210,12 @@ class Constructed(TaskRows):
                 "its own, such as VaryingCoefficientGP."
             )
         one_of(missing, MISSING, "missing")
-        design = CategoryDesign.of(df, features, y, task)
+        if of_tasks and missing == "model":
+            raise ValueError(
+                "missing='model' draws gaps of features, and task_features makes products of them, which would be "
+                "drawn apart. Fill the gaps in, or leave these rows out with missing='drop'."
+            )
+        design = CategoryDesign.of(df, features, y, task, of_tasks)
         numeric = [name for name in features if design is None or str(name) not in design.levels]
         # What is no number is refused with a better message where it is read.
         df = without_gaps(df, [*special, *features], missing, may_miss=numeric)
@@ -227,7 +241,7 @@ class Constructed(TaskRows):
             weight=None if weight is None else df[weight],
             missing="model" if missing == "model" else "refuse",
         )
-        data = data if design is None else replace(data, design=design)
+        data = data if design is None else replace(data, design=design, shared_names=design.shared_names)
         return data if task is None else replace(data, task_column=str(task))
 
     @classmethod

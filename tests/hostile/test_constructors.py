@@ -76,7 +76,7 @@ REFUSED = {
     ),
     "nullable with NA": (
         _frame(FRAME.assign(a=pd.array([True, False] * 2 + [None] * 2, dtype="boolean"))),
-        "X is nan in row 4, column 'a'",
+        "column 'a' is missing in row 4",
     ),
     "ragged lists": (_arrays(X=[[1, 2], [3]]), "X cannot be read as an array"),
     "ragged y": (_arrays(y=[1, [2], 3, 4, 5, 6]), "y cannot be read as an array"),

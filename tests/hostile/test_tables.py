@@ -145,14 +145,17 @@ def _cells(kinds, library):
 
 @pytest.mark.parametrize("library", ["polars", "arrow"])
 def test_cells_of_any_kind(library):
-    """A constructor answers or refuses; it never makes numbers of text, or rows of nulls."""
+    """A constructor answers or refuses; it makes levels of text, and never numbers, or rows of nulls."""
 
     @SETTINGS
     @given(st.lists(st.lists(CELLS, min_size=4, max_size=4), min_size=3, max_size=3))
     def run(kinds):
         table = _cells(kinds, library)
         data = attempt(lambda: zoo.MultiTaskData.from_frame(table, "c0", "c1", ["c2"]))
-        if data is not None:
+        if data is not None and data.design is not None:
+            assert None not in kinds[2] and set(np.unique(data.X)) <= {0.0, 1.0}
+            assert all(name.startswith("c2[") for name in data.feature_names)
+        elif data is not None:
             assert all(isinstance(v, bool | int | float) for v in kinds[2])
             assert np.isfinite(data.X).all() and np.isfinite(data.y).all()
 

@@ -141,3 +141,10 @@ def test_a_level_that_is_new_or_missing_is_named():
 def test_categories_of_numbers_are_categories_too():
     df = table().assign(size=lambda d: pd.Categorical((d["size"] > 0).astype(int) * 7))
     assert "size[7]" in data_of(df).feature_names
+
+
+def test_a_level_of_rows_that_are_left_out_is_no_feature():
+    df = table().assign(city=["Paris", *table()["city"][1:]], size=[np.nan, *table()["size"][1:]])
+    with pytest.warns(UserWarning, match="1 of 60 rows"):
+        data = data_of(df, missing="drop")
+    assert "city[Paris]" not in data.feature_names and np.ptp(data.X, axis=0).min() > 0.0

@@ -22,7 +22,7 @@ import pandas as pd
 from zoo.data.columns import task_column
 from zoo.support.checks import finite_matrix
 
-__all__ = ["CategoryDesign"]
+__all__ = ["CategoryDesign", "is_category"]
 
 # A column with more levels, or with one for every second row, names things and does not group them.
 _MOST_LEVELS = 50
@@ -77,7 +77,7 @@ class CategoryDesign:
             A column holds numbers that are written as text, or has too many levels; or two features would have one
             name; or a characteristic of tasks differs within a task.
         """
-        found = {name: df[name] for name in features if _is_category(df[name])}
+        found = {name: df[name] for name in features if is_category(df[name])}
         if not found and not of_tasks:
             return None
         for name in of_tasks:
@@ -238,7 +238,7 @@ def _require_one_value(df: pd.DataFrame, name: str, task: str | None) -> None:
         raise ValueError(f"task_features names {name!r}, which is the same in all tasks, and says nothing.")
 
 
-def _is_category(column: pd.Series) -> bool:
+def is_category(column: pd.Series) -> bool:
     """Whether a column holds categories, or text."""
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):

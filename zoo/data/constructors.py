@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from zoo.data.categories import CategoryDesign
+from zoo.data.categories import CategoryDesign, is_category
 from zoo.data.columns import (
     graded,
     listed,
@@ -215,10 +215,11 @@ class Constructed(TaskRows):
                 "missing='model' draws gaps of features, and task_features makes products of them, which would be "
                 "drawn apart. Fill the gaps in, or leave these rows out with missing='drop'."
             )
-        design = CategoryDesign.of(df, features, y, task, of_tasks)
-        numeric = [name for name in features if design is None or str(name) not in design.levels]
-        # What is no number is refused with a better message where it is read.
+        numeric = [name for name in features if not is_category(df[name])]
         df = without_gaps(df, [*special, *features], missing, may_miss=numeric)
+        design = CategoryDesign.of(
+            df, features, y, task, of_tasks
+        )  # of the rows that stay: each level has one
         task_labels, task_values = None, None
         if task is not None:
             task_labels, task_values = task_column(df[task])

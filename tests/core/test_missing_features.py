@@ -146,7 +146,7 @@ def test_methods_and_models_that_make_numbers_of_features_are_refused_by_name():
     with pytest.raises(ValueError, match="feature 'a' has gaps, and NIWGaussianProcess makes numbers"):
         zoo.NIWGaussianProcess().fit(data, progress=False)
     with pytest.raises(ValueError, match="features have gaps"):
-        zoo.sbc(zoo.PooledTasks(), data, 2, progress=False)
+        zoo.diagnostics.sbc(zoo.PooledTasks(), data, replications=2, progress=False)
 
 
 def test_a_fit_of_complete_rows_knows_no_law_of_gaps():

@@ -149,7 +149,7 @@ def test_columns_without_an_order_are_refused(ratings):
         zoo.MultiTaskData.from_arrays(np.ones((2, 1)), ["bad", "good"])
     gap = frame["rating"].copy()
     gap.iloc[7] = np.nan
-    with pytest.raises(ValueError, match="y column 'rating' is missing in row 7"):
+    with pytest.raises(ValueError, match="column 'rating' is missing in row 7"):
         data_of(frame.assign(rating=gap))
 
 

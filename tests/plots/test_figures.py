@@ -273,7 +273,7 @@ def test_estimates_have_no_interval_and_no_chains(real, pooled):
     """One draw made a posterior mean of the estimate, an interval of width 0 and a trace of one point."""
     em = zoo.NIWLinear().fit(real[0].standardize(), "em", progress=False)
     axes = plots.coefficient_forest(em).axes[0]
-    assert axes.get_xlabel() == "estimate, standardized data"
+    assert axes.get_xlabel() == "estimate, in the units of the data"
     assert not axes.collections
     assert plots.coefficient_forest(pooled).axes[0].collections
     with pytest.raises(ValueError, match="fit was made by method 'em', an estimate without draws"):

@@ -122,7 +122,7 @@ class TestPage:
         (viewport,) = [a["content"] for _, a in page.tags if a.get("name") == "viewport"]
         assert viewport == "width=device-width, initial-scale=1"
         n_tables = sum(tag == "table" for tag, _ in page.tags)
-        assert n_tables == sum(attrs.get("class") == "scroll" for _, attrs in page.tags) == 3
+        assert n_tables == sum(attrs.get("class") == "scroll" for _, attrs in page.tags) == 4
 
     def test_same_seed_same_tables(self, fit, simulated, folder, tmp_path):
         fit.report(tmp_path / "again", test=simulated[1])

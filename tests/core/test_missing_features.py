@@ -145,8 +145,8 @@ def test_methods_and_models_that_make_numbers_of_features_are_refused_by_name():
         zoo.NIWLinear().fit(data, method="gibbs", progress=False)
     with pytest.raises(ValueError, match="feature 'a' has gaps, and NIWGaussianProcess makes numbers"):
         zoo.NIWGaussianProcess().fit(data, progress=False)
-    with pytest.raises(ValueError, match="features have gaps"):
-        zoo.diagnostics.sbc(zoo.PooledTasks(), data, replications=2, progress=False)
+    with pytest.raises(ValueError, match="features have gaps, whose law is learned of the known ones"):
+        zoo.diagnostics.sbc(zoo.PooledTasks(), data, method="nuts", replications=2, progress=False)
 
 
 def test_a_fit_of_complete_rows_knows_no_law_of_gaps():

@@ -114,7 +114,7 @@ class CategoryDesign:
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        """Characteristics of tasks, and their products with the other features: their coefficients are of all tasks."""
+        """Characteristics of tasks and their products with the other features, whose coefficients all tasks share."""
         own = [column for name in self.of_tasks for column in self._columns(name)]
         return (*own, *(f"{z}:{x}" for z, x in self._products))
 

@@ -145,7 +145,7 @@ def as_in(model: Model, cls: type, names: Iterable[str]) -> bool:
     return all(inspect.getattr_static(kind, name) is inspect.getattr_static(cls, name) for name in names)
 
 
-def _for_gaps(model: Model, method: str | None, data: MultiTaskData) -> str:
+def _for_gaps(method: str | None, data: MultiTaskData) -> str:
     """The method that draws missing features with the rest of the model."""
     gaps = data.gaps
     assert gaps is not None
@@ -171,7 +171,7 @@ def choose(model: Model, method: str | None, data: MultiTaskData) -> str:
     weighted = model.weight_argument(data)
     taking = [m.name for m in table if m.name in available and m.weights]
     if getattr(data, "gaps", None) is not None:
-        return _for_gaps(model, method, data)
+        return _for_gaps(method, data)
     if method is None:
         best = model.default_method(data)
         return next(iter(taking), best) if weighted and best not in taking else best

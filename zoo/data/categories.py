@@ -12,8 +12,9 @@ all tasks share, of the products :math:`z_k x_j`, and of :math:`z_k` itself wher
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,14 +52,15 @@ class CategoryDesign:
     """
 
     kind: ClassVar[str] = "table"
+    # Tables without a formula have no further groups.
+    effects: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    new_levels: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
     names: tuple[str, ...]
     levels: Mapping[str, tuple[str, ...]]
     response_name: str
     task: str | None = None
     of_tasks: tuple[str, ...] = ()
-    effects: Mapping[str, str] = field(default_factory=dict)
-    new_levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -96,7 +98,7 @@ class CategoryDesign:
             if len(levels[str(name)]) > min(_MOST_LEVELS, max(2, len(known) // 2)):
                 raise ValueError(
                     f"column {name!r} has {len(levels[str(name)])} levels in {len(known)} rows, and each of them would "
-                    f"be a feature. Name the features without it, features=[...]; or make it the task; or group its "
+                    "be a feature. Name the features without it, features=[...]; or make it the task; or group its "
                     "levels."
                 )
         design = cls(tuple(map(str, features)), levels, y, task, tuple(map(str, of_tasks)))

@@ -78,10 +78,16 @@ def _figure(coefficients: xr.Dataset, x: str, y: str) -> Any:
         mean = table["mean"].to_numpy()
         sd = table["sd"].to_numpy() if "sd" in table else np.zeros(len(mean))
         reach = float(np.nanmax(np.abs(mean))) or 1.0
-        colours = {"color": mean, "colorscale": "RdBu", "reversescale": True, "cmin": -reach, "cmax": reach}
         sure = np.abs(mean) >= sd
+        colours = {
+            "color": mean[sure],
+            "colorscale": "RdBu",
+            "reversescale": True,
+            "cmin": -reach,
+            "cmax": reach,
+        }
         for kept, marker in (
-            (sure, {**colours, "color": mean[sure], "colorbar": {"title": "mean"}}),
+            (sure, {**colours, "colorbar": {"title": "mean"}}),
             (~sure, {"color": _UNCERTAIN}),
         ):
             figure.add_trace(_places(table, kept, x, y, marker, visible=i == 0))
@@ -113,7 +119,6 @@ def _places(
     """Some places as points, which say their numbers under the mouse."""
     import plotly.graph_objects as go
 
-    shown = [table[name].to_numpy()[kept] for name in ("mean", "sd", "lower", "upper") if name in table]
     names = [name for name in ("mean", "sd", "lower", "upper") if name in table]
     numbers = ", ".join(f"{name} %{{customdata[{i}]:.4g}}" for i, name in enumerate(names))
     return go.Scattergl(
@@ -121,7 +126,7 @@ def _places(
         y=table[y].to_numpy()[kept],
         mode="markers",
         visible=visible,
-        customdata=np.column_stack(shown),
+        customdata=np.column_stack([table[name].to_numpy()[kept] for name in names]),
         hovertemplate=f"{x} %{{x}}<br>{y} %{{y}}<br>{numbers}<extra></extra>",
         marker={**marker, "size": 9},
     )

@@ -63,12 +63,15 @@ def predictive_by_task(
     data = fit.data
     y = data.original_y()
     chosen = _chosen(fit, y, tasks)
-    draws = fit.predict_draws(data, random_seed=random_seed)["y"].to_numpy()
+    shown = np.flatnonzero(np.isin(data.task, [data.task_names.index(name) for name in chosen]))
+    if data.gaps is not None:  # the posterior knows the gaps of all rows together
+        shown = np.arange(data.n_rows)
+    draws = fit.predict_draws(data.take(shown), random_seed=random_seed)["y"].to_numpy()
     replicated, observed = {}, {}
     for name in chosen:
         rows = np.flatnonzero(data.task == data.task_names.index(name))
         dims = f"row of {name}"
-        replicated[name] = (("chain", "draw", dims), draws[:, :, rows])
+        replicated[name] = (("chain", "draw", dims), draws[:, :, np.searchsorted(shown, rows)])
         observed[name] = ((dims,), y[rows])
     tree = xr.DataTree.from_dict(
         {"posterior_predictive": xr.Dataset(replicated), "observed_data": xr.Dataset(observed)}

@@ -2,7 +2,7 @@
 
     python benchmarks/augmented_step.py [--draws 1000] [--model NAME ...]
 
-Prints a Markdown table: effective draws a second, of the entry that has fewest (bulk ESS, every free
+Prints a Markdown table: effective draws per second, of the entry that has fewest (bulk ESS, every free
 variable on the model's own scale), with and without the seconds of compilation, and the ratio of the two.
 One core, two chains, the same number of draws, by ``zoo.sample``.
 """

@@ -4,12 +4,12 @@
 
 ``rhierLinearModel`` of bayesm (Rossi, Allenby & McCulloch 2005; Debian's r-cran-bayesm) samples the same posterior:
 its Delta is the population's mean, its V_beta the covariance, its tau_i the noise variances. Both run in one thread.
-Printed: milliseconds per iteration (warm, compilation and reading of data left out), effective draws a second of the
+Printed: milliseconds per iteration (warm, compilation and reading of data left out), effective draws per second of the
 coefficients, and how far the posterior means of all coefficients are apart in Monte-Carlo errors: the root mean square
 should be near 1. Without R the rows of bayesm are left out.
 
 ``--constant`` compares instead the sampler with and without its moves on tasks with features that are constant within
-them: worst R-hat, and effective draws a second of the slowest of all quantities. The sampler without moves gets ten
+them: worst R-hat, and effective draws per second of the slowest of all quantities. The sampler without moves gets ten
 times the draws, because its effective size cannot be told from few. ``--little`` does the same, with as many draws, on
 tasks that know little of all their coefficients: three splits of School, and simulated patients.
 """

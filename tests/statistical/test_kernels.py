@@ -15,6 +15,7 @@ import pymc as pm
 import pytest
 
 import zoo
+from tests.daily import daily
 from tests.statistical import exact
 from zoo.diagnostics import kernel_test, sequential_test
 from zoo.likelihoods import Gamma, InverseGammaOfSquare, LogNormal
@@ -23,6 +24,28 @@ pytestmark = pytest.mark.statistical
 
 ALPHA = 1e-5 / 40
 SIZE, SWEEPS = 2000, 4
+# Of all cases those that run with every change: each compiled kernel, and each kind of move, at least once.
+DAILY = {
+    "hinge",
+    "hinge, margin, weights, offsets",
+    "tube, scales, an intercept",
+    "population, group moves, noise by task",
+    "population, loose",
+    "population, half-t, groups",
+    "population, half-t, logistic, shared, rare",
+    "functions",
+    "tube, learned C",
+    "population, student t",
+    "population, laplace",
+    "matrix normal, probit",
+    "matrix normal, logistic, rare",
+    "matrix normal, negative binomial",
+    "population, ordinal by task",
+    "population, crossed",
+    "population, shared, learned scale, noise by task, group moves",
+    "latent features, shared",
+    "functions, logistic",
+}
 
 
 def rows(
@@ -116,7 +139,7 @@ MAX_MARGIN = {
 }
 
 
-@pytest.mark.parametrize("case", MAX_MARGIN)
+@pytest.mark.parametrize("case", daily(MAX_MARGIN, DAILY))
 def test_max_margin(case):
     fields, shape, options = MAX_MARGIN[case]
     factory = zoo.MaxMargin(**fields)
@@ -165,7 +188,7 @@ LATENT = {
 }
 
 
-@pytest.mark.parametrize("case", LATENT)
+@pytest.mark.parametrize("case", daily(LATENT, DAILY))
 def test_nonparametric_max_margin(case):
     fields, shape, options = LATENT[case]
     factory = zoo.NonparametricMaxMargin(**fields)
@@ -183,6 +206,7 @@ def test_nonparametric_max_margin(case):
 # ---------------------------------------------------------------- kernel machines
 
 
+@pytest.mark.scheduled
 @pytest.mark.parametrize("fields", [HINGE, TUBE], ids=["hinge", "tube"])
 def test_kernel_machine(fields):
     factory = zoo.MultiTaskKernelMachine(**fields)
@@ -400,12 +424,8 @@ DENSITIES = {
 }  # fmt: skip
 
 
-# Every sweep of a kernel machine is one for each task's functions: minutes.
-_LONG = pytest.param("kernel machine", marks=pytest.mark.scheduled)
-
-
 @pytest.mark.filterwarnings("ignore:ks_2samp.*Exact calculation unsuccessful")  # of ties
-@pytest.mark.parametrize("case", [_LONG if case == "kernel machine" else case for case in DENSITIES])
+@pytest.mark.parametrize("case", daily(DENSITIES, DAILY))
 def test_against_joint_draws(case):
     kind, fields, shape, options = DENSITIES[case]
     shape = dict(shape)
@@ -433,7 +453,7 @@ SUCCESSIVE = {
 }
 
 
-@pytest.mark.parametrize("case", SUCCESSIVE)
+@pytest.mark.parametrize("case", daily(SUCCESSIVE, DAILY))
 def test_successive_conditionals(case):
     """Geweke's simulator: y is drawn anew after each sweep."""
     kind, fields = SUCCESSIVE[case]

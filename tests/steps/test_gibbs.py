@@ -240,6 +240,7 @@ def _quantities(posterior: xr.Dataset):
     return found
 
 
+@pytest.mark.scheduled
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", models.MODELS)
 def test_agrees_with_nuts(name):

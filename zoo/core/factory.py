@@ -17,6 +17,7 @@ from zoo.core.fitting import Asked, run_fit
 from zoo.core.keep import estimate_text
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError, choose, overridden_hooks
 from zoo.core.model_hooks import ModelHooks
+from zoo.core.own_priors import priors_table
 from zoo.core.predictive import joint_draws
 from zoo.core.requirements import requirements_table
 from zoo.data.multitask import MultiTaskData
@@ -65,6 +66,10 @@ class ModelFactory(ModelHooks):
     likelihood : str or Likelihood
         Law of the response given f: a word, or an object of :mod:`zoo.likelihoods`. It owns its parameters; where one
         is ``"learned"``, its prior is that of ``likelihood_laws``.
+    own_priors : mapping of str to distribution
+        Priors in place of those that the model has, by variable, as ``{"shrinkage": pm.HalfCauchy.dist(1)}``: laws of
+        :mod:`zoo.likelihoods`, ``pm.X.dist(...)``, or distributions of PreliZ. :meth:`priors_table` lists the
+        variables. Method "nuts" is the one that takes them.
     """
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
@@ -169,6 +174,15 @@ class ModelFactory(ModelHooks):
         table.attrs["memory"] = estimate_text(self, self.prepare(data), y)
         return table
 
+    def priors_table(self, data: MultiTaskData) -> pd.DataFrame:
+        """The priors that can be given as arguments: a table of variable, dims, prior, and what sets it.
+
+        Parameters of the likelihood are set by its fields, and other variables by ``own_priors``. The prior "of other
+        variables" is one of a variable that is made of others, as of coefficients with a learned scale.
+        """
+        y = self.validate(data)
+        return priors_table(self, self.assemble(self.prepare(data), y)[0])
+
     def simulate(self, data: MultiTaskData, random_seed: Any = None) -> tuple[MultiTaskData, xr.Dataset]:
         """Draw parameters from the prior and a response for the rows of ``data``; return data and truth.
 
@@ -195,7 +209,7 @@ class ModelFactory(ModelHooks):
         return {
             m.name: m.computes
             for m in self.method_table()
-            if m.name == "nuts" or not overridden_hooks(self, m.engine)
+            if m.name == "nuts" or not (self.own_priors or overridden_hooks(self, m.engine))
         }
 
     def method_named(self, name: str) -> Method | None:
@@ -213,6 +227,9 @@ class ModelFactory(ModelHooks):
     def unserved(self, method: str) -> str:
         """Why a method that others have cannot do with this likelihood; nothing where that is not the reason."""
         likelihood, name = self.likelihood, type(self.likelihood).__name__
+        if method == "gibbs" and likelihood.augmented and not self.augmented:
+            parameter, law = next(iter(self._foreign_laws.items()))
+            return f"method 'gibbs' has no draws of {parameter!r} with the prior {law!r}, which 'nuts' has."
         if method == "gibbs" and not likelihood.augmented:
             return f"method 'gibbs' needs an augmentation that makes the likelihood Gaussian, and {name} has none."
         if method == "laplace" and not likelihood.smooth:
@@ -337,7 +354,11 @@ class ModelFactory(ModelHooks):
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             "factory": type(self).__name__,
-            "fields": {**values, "likelihood": self.likelihood.to_spec()},
+            "fields": {
+                **values,
+                "likelihood": self.likelihood.to_spec(),
+                "own_priors": {name: law.to_spec() for name, law in self.own_priors},
+            },
         }
 
     @classmethod

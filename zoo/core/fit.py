@@ -23,6 +23,7 @@ from zoo.core.new_levels import with_new_levels
 from zoo.core.prediction_rows import read_prediction
 from zoo.core.prediction_tables import prediction_table, require_output
 from zoo.core.predictive_law import summaries
+from zoo.core.prior_sensitivity import PriorSensitivity
 from zoo.core.pymc_models import model_of_fit, to_pymc
 from zoo.core.responses import as_in_the_data, drawn_responses, grades_of
 from zoo.core.storage import save
@@ -35,7 +36,6 @@ from zoo.support.words import counted
 if TYPE_CHECKING:
     import pandas as pd
     import pymc as pm
-
 
 __all__ = ["Fit"]
 
@@ -58,7 +58,7 @@ CAPABILITIES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(InDataUnits):
+class Fit(InDataUnits, PriorSensitivity):
     """A fitted model.
 
     Parameters
@@ -153,8 +153,9 @@ class Fit(InDataUnits):
 
     def __repr__(self) -> str:
         sizes = self.idata["posterior"].sizes
+        own = ", ".join(f"{name} ~ {law!r}" for name, law in self.factory.own_priors)
         said = [
-            f"Fit({self.factory!r}, method={self.method!r}",
+            f"Fit({self.factory!r}{f' with {own}' if own else ''}, method={self.method!r}",
             f"{counted(sizes['chain'], 'chain')} x {counted(sizes['draw'], 'draw')}",
             counted(self.data.n_tasks, "task"),
             "" if self.keep == "draws" else f"keep={self.keep!r}",

@@ -145,6 +145,17 @@ def as_in(model: Model, cls: type, names: Iterable[str]) -> bool:
     return all(inspect.getattr_static(kind, name) is inspect.getattr_static(cls, name) for name in names)
 
 
+def _for_own_priors(model: Model, method: str | None) -> str:
+    """The method that takes any prior."""
+    if method is None:
+        return "nuts"
+    names = ", ".join(repr(name) for name, _ in model.own_priors)
+    raise UnsupportedMethodError(
+        f"own_priors names {names}, and method {method!r} was derived for the priors that {type(model).__name__} has. "
+        "Use method='nuts', or leave own_priors out."
+    )
+
+
 def _for_gaps(method: str | None, data: MultiTaskData) -> str:
     """The method that draws missing features with the rest of the model."""
     gaps = data.gaps
@@ -172,6 +183,8 @@ def choose(model: Model, method: str | None, data: MultiTaskData) -> str:
     taking = [m.name for m in table if m.name in available and m.weights]
     if getattr(data, "gaps", None) is not None:
         return _for_gaps(method, data)
+    if model.own_priors and method != "nuts":
+        return _for_own_priors(model, method)
     if method is None:
         best = model.default_method(data)
         return next(iter(taking), best) if weighted and best not in taking else best

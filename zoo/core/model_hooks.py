@@ -12,13 +12,13 @@ import xarray as xr
 from pytensor.graph.traversal import ancestors
 
 from zoo.core.drawn import as_arrays
+from zoo.core.factory_model import FactoryModel
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, UnsupportedMethodError
 from zoo.core.missing_features import require_in_graph
-from zoo.core.observed import ObservedByLikelihood
+from zoo.core.own_priors import OwnPriors
 from zoo.core.predictive import depends_on, pointwise_log_likelihood
-from zoo.core.pymc_models import FactoryModel
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.compiled import ensure_compile_folder
 
@@ -26,7 +26,7 @@ __all__ = ["ModelHooks"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelHooks(ObservedByLikelihood):
+class ModelHooks(OwnPriors):
     """Hooks and properties that a model may set; :class:`zoo.ModelFactory` says what they are for."""
 
     fit_class: ClassVar[type[Fit]] = Fit
@@ -278,7 +278,8 @@ class ModelHooks(ObservedByLikelihood):
         """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
         ensure_compile_folder()
         # With model=None it is no part of a model that is on the context stack.
-        with FactoryModel(coords=self.coords(data), model=None) as model:
+        own: dict[str, Any] = {"own_priors": dict(self.own_priors), "own_task_priors": self.own_task_priors}
+        with FactoryModel(coords=self.coords(data), model=None, **own) as model:
             view = ModelData.in_model(data, y)
             priors = self.priors(view)
             if not isinstance(priors, dict):
@@ -294,6 +295,7 @@ class ModelHooks(ObservedByLikelihood):
                 f"the hook `observe` of {type(self).__name__} added no variable 'y'. "
                 'Name the observed variable "y".'
             )
+        model.require_own_priors_used(type(self).__name__, self.likelihood.parameter_names)
         self._require_weights_used(model, view)
         require_in_graph(model, type(self).__name__)
         return model, f

@@ -85,6 +85,18 @@ class ObservedByLikelihood:
             )
         return self.likelihood_laws[name]
 
+    @property
+    def augmented(self) -> bool:
+        """Whether an augmentation makes the likelihood Gaussian, and compiled samplers know its priors."""
+        return self.likelihood.augmented and not self._foreign_laws
+
+    @property
+    def _foreign_laws(self) -> dict[str, Law]:
+        """Priors of parameters of the likelihood that no compiled sampler knows, by name."""
+        given = {name: getattr(self.likelihood, name) for name in self.likelihood.learned}
+        laws = {n: law if isinstance(law, Law) else self.likelihood_laws.get(n) for n, law in given.items()}
+        return {n: law for n, law in laws.items() if law is not None and law.proper and not law.compiled}
+
     def augmentation(self, data: MultiTaskData) -> Augmentation:
         """What makes the likelihood Gaussian given auxiliary variables, with the priors of this factory."""
         laws = {name: self.law_of(name) for name in self.likelihood.learned}

@@ -4,8 +4,9 @@ The model that NUTS samples is non-centred: most of its free variables are auxil
 method, holds what they stand for (``coefficients``, ``feature_cov``). PyMC's ``sample_posterior_predictive`` draws
 every free variable that it misses from the prior, without a word. There are two guards against that:
 
-* :class:`FactoryModel`, which ``factory.build`` returns, tells PyMC that a named quantity which a trace holds is to be
-  taken from the trace, and not to be computed anew from free variables that the trace has not.
+* :class:`~zoo.core.factory_model.FactoryModel`, which ``factory.build`` returns, tells PyMC that a named quantity
+  which a trace holds is to be taken from the trace, and not to be computed anew from free variables that the trace has
+  not.
 * :func:`model_of_fit` makes a model whose free variables are those of the posterior. Their prior is the density of the
   named variables themselves, where the factory says it (:meth:`zoo.ModelFactory.prior_density`).
 """
@@ -31,79 +32,10 @@ from zoo.core.protocols import Fitted, Model
 from zoo.data.multitask import MultiTaskData
 from zoo.support.warning_types import warn_user
 
-__all__ = ["FactoryModel", "FitModel", "model_of_fit", "to_pymc"]
+__all__ = ["FitModel", "model_of_fit", "to_pymc"]
 
 _ROWS = ("X", "row", "task_index", "t")
 """Data variables that say which rows a model is at."""
-
-
-class FactoryModel(pm.Model):
-    """The model that ``factory.build`` returns: a ``pm.Model`` that reads posteriors without auxiliary variables.
-
-    ``innovations`` names auxiliary variables of single rows, whose law given a posterior is that of the prior.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.innovations: set[str] = set()
-
-    @property
-    def basic_RVs(self) -> list[Any]:
-        """Random variables, and with them the named quantities that a trace may hold in their stead.
-
-        ``pm.sample_posterior_predictive`` takes what is listed here from the trace, where the trace has it, and
-        draws or computes it where not. Without the second half it would compute ``coefficients`` from free variables
-        which it had drawn from the prior.
-        """
-        named = [v for v in self.deterministics if not v.name.startswith("_")]
-        return [*super().basic_RVs, *named]
-
-    def compile_fn(self, outs: Any, *, inputs: Any = None, **kwargs: Any) -> Any:
-        """See :meth:`pymc.Model.compile_fn`.
-
-        Raises
-        ------
-        ValueError
-            A function of draws from a posterior needs an auxiliary variable that these do not hold, as where the fit
-            holds its functions in other variables than this model: PyMC would draw it from the prior.
-        """
-        named = {*self.free_RVs, *self.deterministics}
-        held = [variable for variable in inputs or () if variable in named]
-        if held:
-            hidden = [
-                v.name
-                for v in hidden_variables(
-                    self, list(outs) if isinstance(outs, list | tuple) else [outs], held
-                )
-                if v.name[0] == "_" and v.name not in self.innovations
-            ]
-            if hidden:
-                raise ValueError(
-                    f"the posterior does not hold {hidden[0]!r}, nor what the model makes of it, so it would be drawn "
-                    "from the prior. Use fit.model, or fit.factory.build(data), the model that was fitted."
-                )
-        return super().compile_fn(outs, inputs=inputs, **kwargs)
-
-    def point_logps(self, point: Any = None, round_vals: int = 2, **kwargs: Any) -> dict[str, Any]:
-        """Log density of each random variable at a point; see :meth:`pymc.Model.point_logps`."""
-        return self._as_plain().point_logps(point=point, round_vals=round_vals, **kwargs)
-
-    def debug(self, *args: Any, **kwargs: Any) -> None:
-        """See :meth:`pymc.Model.debug`."""
-        self._as_plain().debug(*args, **kwargs)
-
-    def copy(self, *args: Any, **kwargs: Any) -> pm.Model:
-        """See :meth:`pymc.Model.copy`; the copy reads posteriors as this model does."""
-        new = super().copy(*args, **kwargs)
-        new.__class__ = FactoryModel
-        new.innovations = set(self.innovations)
-        return new
-
-    def _as_plain(self) -> pm.Model:
-        """The same model, whose named quantities are no random variables: only those have a density."""
-        plain = pm.Model(model=None)
-        vars(plain).update(vars(self))
-        return plain
 
 
 class FitModel(pm.Model):

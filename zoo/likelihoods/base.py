@@ -14,7 +14,8 @@ from zoo.data.multitask import MultiTaskData
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.gibbs.parameter_laws import fixed
 from zoo.likelihoods.coding import encode_counts, encode_labels
-from zoo.likelihoods.laws import Law, law_from_spec
+from zoo.likelihoods.laws import Law
+from zoo.likelihoods.pymc_laws import as_law
 from zoo.likelihoods.weighted import observed
 from zoo.support.checks import one_of, positive, probability
 
@@ -79,9 +80,7 @@ class Likelihood:
 
     def __post_init__(self) -> None:
         for name in self.parameter_names:
-            value = getattr(self, name)
-            if isinstance(value, Mapping):  # as a file has it
-                value = law_from_spec(dict(value))
+            value = as_law(getattr(self, name), f"{name} of {type(self).__name__}")
             if isinstance(value, str):
                 one_of(value, ("learned",), name)
             elif not isinstance(value, Law):
@@ -91,7 +90,7 @@ class Likelihood:
                     )
                 (probability if name in self.unit_parameters else positive)(value, name)
                 value = float(value)
-            elif value.unit != (name in self.unit_parameters):
+            elif not (value.unit if name in self.unit_parameters else value.positive):
                 raise ValueError(
                     f"{name} of {type(self).__name__} has the prior {value!r}. Give {self._may_be(name)}."
                 )
@@ -116,9 +115,11 @@ class Likelihood:
     def _may_be(self, name: str) -> str:
         """What a parameter may be, for messages."""
         if name in self.unit_parameters:
-            return 'a number between 0 and 1, "learned", or the prior zoo.likelihoods.Beta'
-        priors = "LogNormal, Gamma, InverseGammaOfSquare"
-        return f'a number above 0, "learned", or a prior of zoo.likelihoods ({priors})'
+            return 'a number between 0 and 1, "learned", or a prior there (zoo.likelihoods.Beta, pm.Beta.dist(1, 1))'
+        priors = (
+            "of zoo.likelihoods (LogNormal, Gamma, InverseGammaOfSquare) or of PyMC (pm.HalfNormal.dist(1))"
+        )
+        return f'a number above 0, "learned", or a prior of positive numbers, {priors}'
 
     @property
     def labels(self) -> bool:

@@ -12,9 +12,9 @@ import pytensor.tensor as pt
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 
 from zoo.inference.gibbs.parameter_laws import gamma, inverse_gamma_of_square, log_normal
-from zoo.support.checks import one_of, positive
+from zoo.support.checks import positive
 
-__all__ = ["Beta", "Flat", "Gamma", "InverseGammaOfSquare", "Law", "LogNormal", "law_from_spec"]
+__all__ = ["Beta", "Flat", "Gamma", "InverseGammaOfSquare", "Law", "LogNormal"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,9 @@ class Law(ABC):
 
     proper = True
     """Whether the density has a finite integral; only EM can do without."""
+
+    positive = True
+    """Whether it is a law of positive numbers."""
 
     unit = False
     """Whether it is a law of numbers between 0 and 1."""
@@ -43,6 +46,11 @@ class Law(ABC):
     @abstractmethod
     def random(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Draws of a shape."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled samplers know it."""
+        return type(self).numbers is not Law.numbers
 
     def numbers(self) -> np.ndarray:
         """The law as compiled samplers read it, (3,): see :mod:`zoo.inference.gibbs.parameter_laws`."""
@@ -228,16 +236,3 @@ class Flat(Law):
     def typical(self) -> float:
         """1, for want of anything better."""
         return 1.0
-
-
-_LAWS: dict[str, type[Law]] = {
-    cls.__name__: cls for cls in (LogNormal, Gamma, InverseGammaOfSquare, Beta, Flat)
-}
-
-
-def law_from_spec(spec: dict[str, Any]) -> Law:
-    """The law that :meth:`Law.to_spec` described."""
-    numbers = dict(spec)
-    name = numbers.pop("law")
-    one_of(name, _LAWS, "law")
-    return _LAWS[name](**numbers)

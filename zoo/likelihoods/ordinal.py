@@ -30,7 +30,8 @@ from zoo.inference.gibbs.parameter_laws import fixed
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.coding import encode_grades
 from zoo.likelihoods.derivatives import log_density
-from zoo.likelihoods.laws import Law, LogNormal, law_from_spec
+from zoo.likelihoods.laws import Law, LogNormal
+from zoo.likelihoods.pymc_laws import as_law, is_distribution
 from zoo.ops.normal_interval import FAR, log_normal_interval
 from zoo.support.checks import one_of, positive, whole_number
 from zoo.support.frames import by_name
@@ -236,8 +237,10 @@ def _checked_grades(grades: Any) -> int | tuple[float, ...]:
 
 def _checked_width(width: Any, names: tuple[str, ...]) -> Any:
     """Learned, a law, one number, or a tuple of as many numbers as there are widths."""
-    if isinstance(width, Mapping) and "law" in width:  # as a file has it
-        return law_from_spec(dict(width))
+    if is_distribution(width) or (
+        isinstance(width, Mapping) and "law" in width
+    ):  # the latter as a file has it
+        return as_law(width, "width")
     width, size = by_name(width, "width", names), len(names)
     if isinstance(width, str):
         one_of(width, ("learned",), "width")

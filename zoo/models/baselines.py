@@ -60,15 +60,18 @@ class _Regression(ModelFactory):
     def priors(self, data: ModelData) -> dict[str, Any]:
         """Coefficients with a learned scale; for real responses in units of the noise."""
         task = ("task",) if self.by_task else ()
+        dims = ("feature", *task)
+        if not self.by_task and (own := self.own_prior("coefficients", dims)) is not None:
+            return {"coefficients": own, **self.add_parameters(data)}
         tau = pm.HalfNormal("shrinkage", self.prior_scale, dims=task)
         parameters = {**self.likelihood.fixed, **self.add_parameters(data)}
         scale = tau * parameters["noise"] if self._in_units_of_noise else tau
-        white = pm.Normal("_coefficients", dims=("feature", *task))
-        return {"coefficients": pm.Deterministic("coefficients", white * scale, dims=("feature", *task))}
+        white = pm.Normal("_coefficients", dims=dims)
+        return {"coefficients": pm.Deterministic("coefficients", white * scale, dims=dims)}
 
     def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
         """Dims of the variables by name, without a PyMC model of all rows, unless a subclass changed a hook."""
-        if not as_in(self, _Regression, (*self.hooks, "add_parameters", "parameter_dims")):
+        if self.own_priors or not as_in(self, _Regression, (*self.hooks, "add_parameters", "parameter_dims")):
             return super().variable_dims(data, y)
         dims = {"coefficients": ("feature", "task") if self.by_task else ("feature",)}
         if self.by_task:
@@ -156,6 +159,8 @@ class PooledTasks(_Regression):
         Law of y given f: "gaussian" and "logistic" have methods of their own, others are sampled by NUTS.
     prior_scale : float
         Scale of the half-normal prior of ``shrinkage``.
+    own_priors : mapping of str to distribution
+        As in :class:`zoo.ModelFactory`. A prior of ``coefficients`` replaces the one with a learned scale.
     """
 
     by_task: ClassVar[bool] = False
@@ -178,13 +183,17 @@ class IndependentTasks(_Regression):
     """
 
     by_task: ClassVar[bool] = True
+    own_task_priors: ClassVar[tuple[str, ...]] = ("shrinkage",)
 
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         """Draws from the prior: tasks that share nothing tell nothing of a new one."""
         size = (posterior.sizes["chain"], posterior.sizes["draw"], len(names))
-        shrinkage = np.abs(rng.normal(scale=self.prior_scale, size=size))
+        own = dict(self.own_priors).get("shrinkage")
+        shrinkage = (
+            np.abs(rng.normal(scale=self.prior_scale, size=size)) if own is None else own.random(size, rng)
+        )
         scale = shrinkage
         draws = {"shrinkage": shrinkage}
         for name in self.likelihood.learned:

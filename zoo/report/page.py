@@ -33,7 +33,8 @@ _SUMMARY_ROWS = 12
 # Nothing is fetched and nothing runs, whatever the names of tasks and features may hold.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _STYLE = """
-:root { --ink: #1f2933; --soft: #5b6875; --line: #dde3e9; --back: #f5f7f9; --good: #1a7f4b; --bad: #b3261e; }
+:root { color-scheme: light dark; --ink: #1f2933; --soft: #5b6875; --line: #dde3e9; --back: #f5f7f9; --card: #fff;
+  --good: #1a7f4b; --bad: #b3261e; --link: #1f5fa8; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--ink); line-height: 1.55;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
@@ -42,7 +43,7 @@ h1 { font-size: 1.7rem; line-height: 1.25; margin: 0.5rem 0 0.25rem; overflow-wr
 h2 { font-size: 1.2rem; margin: 0 0 0.6rem; }
 h3 { font-size: 1rem; margin: 1.6rem 0 0.4rem; }
 p { margin: 0.4rem 0; overflow-wrap: anywhere; }
-section { background: #fff; border: 1px solid var(--line); border-radius: 0.6rem; padding: 1.1rem 1.2rem;
+section { background: var(--card); border: 1px solid var(--line); border-radius: 0.6rem; padding: 1.1rem 1.2rem;
   margin-top: 1.1rem; }
 .lead, .note, figcaption { color: var(--soft); }
 .note, figcaption { font-size: 0.9rem; }
@@ -59,11 +60,14 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25rem 1.2rem;
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 figure { margin: 1.2rem 0 0; } figure img { display: block; max-width: min(100%, 46rem); height: auto; margin: 0 auto; }
 pre { background: var(--back); border-radius: 0.4rem; padding: 0.7rem 0.9rem; overflow-x: auto; font-size: 0.9rem; }
-nav a { margin-right: 1rem; display: inline-block; } a { color: #1f5fa8; }
+nav a { margin-right: 1rem; display: inline-block; } a { color: var(--link); }
 footer { color: var(--soft); font-size: 0.85rem; margin-top: 1.5rem; }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: 0.5rem; }
   h1 { font-size: 1.35rem; } section { padding: 0.9rem; }
   tbody th:first-child { white-space: normal; min-width: 9rem; overflow-wrap: anywhere; } }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e6eaee; --soft: #9aa7b3; --line: #3a444e;
+  --back: #15191d; --card: #1e242a; --link: #7fb4ee; } figure img { background: #fff; border-radius: 0.4rem; }
+  .plain { background: #5b6875; } }
 @media print { body { background: #fff; } section { border: 0; padding: 0; } nav { display: none; } }
 """
 

@@ -24,6 +24,7 @@ from zoo.support.warning_types import collected
 from zoo.testing.gaps import GapTests
 from zoo.testing.kept_draws import KeepTests
 from zoo.testing.likelihood_field import LikelihoodTests
+from zoo.testing.own_priors import OwnPriorTests
 from zoo.testing.row_weights import WeightTests
 
 __all__ = ["FactoryTestCase"]
@@ -43,7 +44,7 @@ def _quickly(by_nuts: bool) -> Iterator[dict[str, Any]]:
         yield {"nuts": _QUICK_NUTS}
 
 
-class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests, GapTests):
+class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests, GapTests, OwnPriorTests):
     """The contract of a factory.
 
     Subclass it in a test module as ``TestMyModel`` and say what is tested:

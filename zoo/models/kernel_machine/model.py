@@ -264,7 +264,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
             ],
         }
         word = self._word
-        others = [augmented] if word and self.likelihood.augmented else []
+        others = [augmented] if word and self.augmented else []
         found = best.get("hinge" if word == "epsilon_insensitive" else word, others)
         if self._learns_kernel:
             found = [m for m in found if m.name != "map"]

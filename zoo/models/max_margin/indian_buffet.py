@@ -154,7 +154,7 @@ class NonparametricMaxMargin(MaxMarginBase):
             self._fit_nuts,
             weights=True,
         )
-        if not self.likelihood.augmented:
+        if not self.augmented:
             return [nuts]
         return [
             self._gibbs(

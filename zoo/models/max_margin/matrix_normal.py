@@ -137,7 +137,7 @@ class MaxMargin(MaxMarginBase):
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if not self.likelihood.augmented:
+        if not self.augmented:
             return super().method_table()
         return [
             self._gibbs(

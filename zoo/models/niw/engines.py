@@ -40,7 +40,7 @@ class NIWEngines(NIWHierarchy):
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if not self.likelihood.augmented:
+        if not self.augmented:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
         if not self._conjugate or self.shared or self.scale_sd is not None:

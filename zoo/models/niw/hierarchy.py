@@ -96,11 +96,15 @@ class NIWHierarchy(SharedCoefficients):
         rank = half.type.shape[1]
         model.add_coords({"basis": range(rank), "basis_bis": range(rank)})
         chol = self._factor(rank)
-        white_mean = pm.Normal(f"_{mean}", dims="basis")
-        centre = chol @ white_mean / np.sqrt(self.pi)
+        own_mean = self.own_prior(mean, (self.dim,))
+        if own_mean is None:
+            centre = chol @ pm.Normal(f"_{mean}", dims="basis") / np.sqrt(self.pi)
+        else:
+            centre = pt.as_tensor(self.population(data.source).back) @ own_mean
         white = pm.Normal(f"_{values}", dims=("basis", "task"))
         pm.Deterministic(cov, half @ chol @ chol.T @ half.T, dims=(self.dim, f"{self.dim}_bis"))
-        pm.Deterministic(mean, half @ centre, dims=self.dim)
+        if own_mean is None:
+            pm.Deterministic(mean, half @ centre, dims=self.dim)
         result = {
             values: pm.Deterministic(values, half @ (centre[:, None] + chol @ white), dims=(self.dim, "task"))
         }

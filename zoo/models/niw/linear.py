@@ -67,7 +67,11 @@ class NIWLinear(NIWBase):
         On features whitened by ``scale``. "half_t": every feature has a scale of its own, which is learned,
         :math:`C \mid g \sim IW(\delta, \operatorname{diag}(g^2))` with :math:`g_d \sim N(0, \delta)`: standard
         deviations over tasks are half-t with ``delta`` degrees of freedom and scale 1 (Huang & Wand 2013).
-        Methods ``gibbs`` and ``nuts`` have it. "lkj": half-normal standard deviations and an LKJ(2) correlation matrix.
+        Methods ``gibbs`` and ``nuts`` have it. "lkj": half-normal standard deviations and an LKJ(2) correlation matrix;
+        where ``scale`` is a number, the former are ``feature_sd`` (dim feature) of the posterior.
+    own_priors : mapping of str to distribution
+        As in :class:`zoo.ModelFactory`. A prior of ``population_mean`` makes it independent of C, and then ``pi`` is
+        not read. With "lkj" there may be one of ``feature_sd``.
 
     Notes
     -----
@@ -113,7 +117,7 @@ class NIWLinear(NIWBase):
 
     def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
         """Dims of the variables by name, without a PyMC model of all rows, unless a subclass changed a hook."""
-        if not as_in(self, NIWLinear, (*self.hooks, "add_parameters", "parameter_dims")):
+        if self.own_priors or not as_in(self, NIWLinear, (*self.hooks, "add_parameters", "parameter_dims")):
             return super().variable_dims(data, y)
         values, mean, cov = self.names
         shared = {} if data.shared is None else {SHARED: ("shared_feature",)}
@@ -124,6 +128,7 @@ class NIWLinear(NIWBase):
             values: ("feature", "task"),
             mean: ("feature",),
             cov: ("feature", "feature_bis"),
+            **({"feature_sd": ("feature",)} if self._learns_deviations else {}),
             **{name: dims for name in self.likelihood.learned if (dims := self.parameter_dims(name))},
             **shared,
         }
@@ -190,7 +195,11 @@ class NIWLinear(NIWBase):
             return super()._factor(rank)
         if self.covariance_prior == "half_t":
             return pm.HalfNormal("_basis_scale", self.scale_sd, dims="basis")[:, None] * super()._factor(rank)
-        deviation = pm.HalfNormal("_basis_deviation", 1.0, dims="basis")
+        if not self._learns_deviations:
+            deviation = pm.HalfNormal("_basis_deviation", 1.0, dims="basis")
+        else:
+            unit = self._half(rank)[0, 0]
+            deviation = pm.HalfNormal("feature_sd", unit, dims="feature") / unit
         return deviation[:, None] * lkj_factor("_basis_partial", rank)
 
     def method_table(self) -> list[Method]:
@@ -213,6 +222,11 @@ class NIWLinear(NIWBase):
     @property
     def _has_inverse_wishart(self) -> bool:
         return self.covariance_prior != "lkj"
+
+    @property
+    def _learns_deviations(self) -> bool:
+        """Whether the standard deviations of the coefficients over tasks are a variable of their own."""
+        return self.covariance_prior == "lkj" and not isinstance(self.scale, tuple)
 
     @property
     def scale_sd(self) -> float | None:

@@ -204,10 +204,10 @@ class VaryingDescription(ModelFactory):
         return {**self.fixed_parameters(), **learned}
 
     def offset(self, rows: VaryingRows) -> float:
-        """What is added to every f: the mean of real responses; nothing, where a linear model has no intercept."""
+        """What is added to every f: the mean of real responses; nothing, without an intercept."""
         scale = rows.fitted.scale
         assert scale is not None
-        return scale.y_mean if self.has_constant or not self.is_linear else 0.0
+        return scale.y_mean if self.intercept else 0.0
 
     # ---------------------------------------------------------------- data
 

@@ -79,8 +79,8 @@ class VaryingCoefficientGP(VaryingDescription):
         Whether the coefficients have one prior scale (isotropic, as in the paper) or one each; or a full covariance of
         the coefficients, the model of Gelfand et al. (2003), for few rows.
     intercept : bool
-        Whether there is a constant feature. Without it neither features nor responses are centred. Of an instance
-        kernel that is not linear it is no part.
+        Whether there is a constant feature. Without it neither features nor responses are centred. An instance kernel
+        that is not linear has no such feature; there False leaves the responses as they are.
     global_coefficients : bool
         Whether to add coefficients that do not vary, with a learned scale. False: the paper's model.
     standardize : bool
@@ -281,7 +281,7 @@ class VaryingCoefficientGP(VaryingDescription):
 
     def default_method(self, data: MultiTaskData) -> str:
         """The method for these data: exact while the rows are few, then a basis, or else inducing points."""
-        return engine.choose(self, data).method
+        return "nuts" if self.own_priors else engine.choose(self, data).method
 
     def fit(
         self,
@@ -307,6 +307,8 @@ class VaryingCoefficientGP(VaryingDescription):
         factory = replace(self, **changed) if changed else self
         self.require_call(data, method)
         chosen = None
+        if method is None and self.own_priors:
+            method = "nuts"
         if method is None:
             if data.is_sparse:
                 factory.validate(data)  # raises, with the reason

@@ -51,6 +51,14 @@ def test_characteristics_and_their_products_are_shared():
     assert same.feature_names == ("price", "size", "size:price")
 
 
+def test_a_constant_of_the_table_makes_no_product():
+    """Its product would be the characteristic once more, and neither coefficient would be known."""
+    data = data_of(table().assign(one=1.0), features=["one", "price"], task_features=["size"])
+    assert data.shared_names == ("size", "size:price")
+    again = zoo.data.categories.CategoryDesign.of_description(data.design.description())
+    assert again.feature_names == list(data.feature_names)
+
+
 def test_the_model_is_that_of_a_formula_with_interactions():
     pytest.importorskip("formulae")
     df = table()

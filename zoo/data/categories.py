@@ -49,6 +49,8 @@ class CategoryDesign:
         That of the tasks.
     of_tasks : tuple of str
         Those of ``names`` that are characteristics of tasks.
+    constants : tuple of str
+        Those that have one value in all rows, where there are characteristics.
     """
 
     kind: ClassVar[str] = "table"
@@ -61,6 +63,7 @@ class CategoryDesign:
     response_name: str
     task: str | None = None
     of_tasks: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -101,7 +104,9 @@ class CategoryDesign:
                     "be a feature. Name the features without it, features=[...]; or make it the task; or group its "
                     "levels."
                 )
-        design = cls(tuple(map(str, features)), levels, y, task, tuple(map(str, of_tasks)))
+        constants = [str(name) for name in features if of_tasks and df[name].nunique(dropna=False) == 1]
+        names = tuple(map(str, features))
+        design = cls(names, levels, y, task, tuple(map(str, of_tasks)), tuple(constants))
         columns = design.feature_names
         twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
         if twice is not None:
@@ -122,8 +127,9 @@ class CategoryDesign:
 
     @property
     def _products(self) -> list[tuple[str, str]]:
-        """Columns of a characteristic of tasks and of a feature that differs within tasks."""
-        others = [x for name in self.names if name not in self.of_tasks for x in self._columns(name)]
+        """Columns of a characteristic of tasks and of a feature; that of a constant would be the characteristic."""
+        left_out = {*self.of_tasks, *self.constants}
+        others = [x for name in self.names if name not in left_out for x in self._columns(name)]
         return [(z, x) for name in self.of_tasks for z in self._columns(name) for x in others]
 
     def _columns(self, name: str) -> list[str]:
@@ -197,6 +203,7 @@ class CategoryDesign:
             "response": self.response_name,
             "task": self.task,
             "of_tasks": list(self.of_tasks),
+            "constants": list(self.constants),
             "columns": [],
         }
 
@@ -217,6 +224,7 @@ class CategoryDesign:
             str(saved["response"]),
             None if task is None else str(task),
             tuple(map(str, saved.get("of_tasks", ()))),
+            tuple(map(str, saved.get("constants", ()))),
         )
 
 

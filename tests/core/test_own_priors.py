@@ -7,6 +7,7 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -302,3 +303,43 @@ def test_sensitivity_scales_the_priors_that_a_user_chose() -> None:
     point = zoo.NIWLinear().fit(data, "em", progress=False)
     with pytest.raises(UnsupportedMethodError, match="one estimate"):
         point.prior_sensitivity()
+
+
+def eight_schools_by_quadrature(y: np.ndarray, sigma: np.ndarray) -> dict[str, float]:
+    """Posterior means of mu, tau and the first effect: normal given tau, and tau on a grid."""
+    tau = np.exp(np.linspace(np.log(1e-4), np.log(2e3), 6001))
+    variance = sigma**2 + tau[:, None] ** 2
+    precision = np.sum(1.0 / variance, axis=1) + 1.0 / 25.0
+    centre = np.sum(y / variance, axis=1) / precision
+    log = -0.5 * np.sum(np.log(variance) + y**2 / variance, axis=1) - 0.5 * np.log(precision)
+    log += 0.5 * precision * centre**2 + stats.halfcauchy(scale=5.0).logpdf(tau) + np.log(tau)
+    weight = np.exp(log - log.max())
+    weight /= weight.sum()
+    first = (y[0] * tau**2 + centre * sigma[0] ** 2) / (tau**2 + sigma[0] ** 2)
+    return {"mu": float(weight @ centre), "tau": float(weight @ tau), "theta": float(weight @ first)}
+
+
+@pytest.mark.statistical
+@pytest.mark.scheduled
+def test_eight_schools_are_those_of_quadrature() -> None:
+    """Rubin's eight schools, with the priors of Stan's example: |z| below 5, false-alarm rate 2e-6 in all."""
+    y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    data = zoo.MultiTaskData.from_arrays(
+        np.ones((8, 1)), y, [f"school {j}" for j in range(8)], weight=sigma**-2.0
+    )
+    model = zoo.NIWLinear(
+        covariance_prior="lkj",
+        likelihood=Gaussian(noise=1.0),
+        own_priors={"population_mean": pm.Normal.dist(0.0, 5.0), "feature_sd": pm.HalfCauchy.dist(5.0)},
+    )
+    fit = model.fit(data, draws=2000, chains=4, random_seed=1, progress=False, nuts={"target_accept": 0.95})
+    exact = eight_schools_by_quadrature(y, sigma)
+    draws = {
+        "mu": fit.posterior["population_mean"].to_numpy()[..., 0],
+        "tau": fit.posterior["feature_sd"].to_numpy()[..., 0],
+        "theta": fit.posterior["coefficients"].to_numpy()[:, :, 0, 0],
+    }
+    for name, values in draws.items():
+        error = float(az.mcse(values, method="mean"))
+        assert abs(values.mean() - exact[name]) < 5.0 * error, (name, values.mean(), exact[name], error)

@@ -73,9 +73,9 @@ class NIWHierarchy(SharedCoefficients):
         return "noise" in self.likelihood.per_task
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
-        """Coded y; warns of real responses far from the scale that the priors expect."""
+        """Coded y; warns of real responses far from the scale that the priors expect, unless the user chose priors."""
         y = super().validate(data)
-        if self.likelihood.responses == "real" and np.mean(y**2) > _LARGE_RESPONSE:
+        if not self.own_priors and self.likelihood.responses == "real" and np.mean(y**2) > _LARGE_RESPONSE:
             warn_user(
                 f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
                 "the posterior, or the maximum that EM finds, says little of such values. Use data.standardize()."

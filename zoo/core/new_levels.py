@@ -71,7 +71,7 @@ def _with_levels(design: FormulaDesign, table: pd.DataFrame) -> FormulaDesign:
         if group not in table.columns:
             raise ValueError(f"X has no column {group!r}, which the formula {design.formula!r} uses. Add it.")
         known = set(levels)
-        found = [level for level in task_column(table[group])[0] if level not in known]
+        found = [level for level in task_column(table[group], "group")[0] if level not in known]
         new[group] = (*design.new_levels.get(group, ()), *found)
     return replace(design, new_levels=new)
 

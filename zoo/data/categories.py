@@ -92,7 +92,7 @@ class CategoryDesign:
             known = column[column.notna()]
             if not isinstance(column.dtype, pd.CategoricalDtype):
                 _refuse_numbers_as_text(str(name), known)
-            levels[str(name)] = tuple(task_column(known)[0])
+            levels[str(name)] = tuple(task_column(known, "category")[0])
             if len(levels[str(name)]) < 2:
                 raise ValueError(
                     f"column {name!r} has no level but {', '.join(levels[str(name)])!r}, and says nothing. Name the "
@@ -180,7 +180,7 @@ class CategoryDesign:
         if column.isna().any():
             row = int(np.argmax(column.isna().to_numpy()))
             raise ValueError(f"column {name!r} is missing in row {row}. Drop the row, or fill it in.")
-        own, code = task_column(column)
+        own, code = task_column(column, "category")
         levels = self.levels[name]
         at = pd.Index(levels).get_indexer(pd.Index(own))[code]
         if np.any(at < 0):

@@ -78,18 +78,22 @@ def require_same_rows(**arguments: Labelled) -> None:
             )
 
 
-def task_column(column: pd.Series) -> tuple[list[str], np.ndarray]:
-    """Task names and the code of each row; category order is kept where the column has one."""
+def task_column(column: pd.Series, kind: str = "task") -> tuple[list[str], np.ndarray]:
+    """Task names and the code of each row; category order is kept where the column has one.
+
+    ``kind`` is what the column holds, for messages: tasks, or levels of another group.
+    """
     if column.isna().any():
         row = column.index[int(np.flatnonzero(column.isna().to_numpy())[0])]
         raise ValueError(
-            f"task column {column.name!r} is missing in row {row}. Drop the row or name its task."
+            f"{kind} column {column.name!r} is missing in row {row}. Drop the row or name its "
+            f"{'task' if kind == 'task' else 'level'}."
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
         used = column.cat.remove_unused_categories()  # an unused category would be an empty task
         return [as_name(c) for c in used.cat.categories], used.cat.codes.to_numpy()
     if not pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "c":
-        labels = text_labels(column.to_numpy(dtype=object), f"task column {column.name!r}")
+        labels = text_labels(column.to_numpy(dtype=object), f"{kind} column {column.name!r}")
         column = pd.Series(labels, name=column.name)
     codes, categories = pd.factorize(column, sort=True)
     return [str(c) for c in categories], codes

@@ -117,7 +117,7 @@ class FormulaDesign:
     def levels(self) -> dict[str, list[str]]:
         """Levels of each further group, as text, in the order that tasks would have."""
         groups = [group for group, _ in self.crossed_terms]
-        return {g: [*task_column(self.table[g])[0], *self.new_levels.get(g, ())] for g in groups}
+        return {g: [*task_column(self.table[g], "group")[0], *self.new_levels.get(g, ())] for g in groups}
 
     kind: ClassVar[str] = "formula"
 
@@ -221,7 +221,7 @@ class FormulaDesign:
         require_memory(numbers, 3, "formula", advice)
         for group, names, part in self._crossed:
             levels = self.levels[group]
-            own, code_of_own = task_column(table[group])
+            own, code_of_own = task_column(table[group], "group")
             code = pd.Index(levels).get_indexer(pd.Index(own))[code_of_own]
             if np.any(code < 0):
                 row, shown = int(np.argmax(code < 0)), ", ".join([*levels[:5], *["..."][: len(levels) > 5]])

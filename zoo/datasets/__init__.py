@@ -14,6 +14,7 @@ from zoo.datasets.multilabel import (
     load_scene,
     load_yeast,
 )
+from zoo.datasets.posteriordb import to_posteriordb
 from zoo.datasets.registry import fetch
 from zoo.datasets.school import load_school
 from zoo.datasets.simulate import simulate_conjoint, simulate_joint_selection, simulate_matrix_normal
@@ -36,4 +37,5 @@ __all__ = [
     "simulate_groups",
     "simulate_joint_selection",
     "simulate_matrix_normal",
+    "to_posteriordb",
 ]

@@ -93,6 +93,8 @@ def main() -> int:
         return 1
     if not write:
         os.environ["ZOO_NOTEBOOK_DRAWS"] = FEW_DRAWS
+        # Of few draws most of the time is that of compiling the models for NUTS.
+        os.environ.setdefault("NUMBA_OPT", "1")
     failed = False
     paths = sorted(NOTEBOOKS.glob("*.ipynb" if given.only is None else f"{given.only}.ipynb"))
     if not paths:

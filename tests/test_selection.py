@@ -377,10 +377,10 @@ def test_an_interrupted_fit_is_not_scored(real):
 # ---------------------------------------------------------------- what is refused
 
 BAD = [
-    (dict(grid={"C": [1.0]}), "'C' is unknown. Choose from 'likelihood', 'prior_scale'"),
+    (dict(grid={"C": [1.0]}), "'C' is unknown. Choose from 'likelihood', 'own_priors', 'prior_scale'"),
     (
         dict(grid=[{"prior_scale": 1.0}, {"C": 1.0}]),
-        "'C' is unknown. Choose from 'likelihood', 'prior_scale'",
+        "'C' is unknown. Choose from 'likelihood', 'own_priors', 'prior_scale'",
     ),
     (dict(grid={"prior_scale": [1.0, -1.0]}), "prior_scale is -1.0"),
     (dict(grid={}), "grid is empty"),

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 import zoo
 from zoo.diagnostics.grade_scores import cutpoints
-from zoo.likelihoods import Beta, Gamma, LogNormal
+from zoo.likelihoods import Gamma, LogNormal
 
 NAMES = ("awful", "bad", "fair", "good", "great")
 CUTS = np.array([0.0, 0.6, 1.2, 2.0])
@@ -67,7 +67,7 @@ def data_of(df, **arguments):
             "width has the names width_2. Give one value for each of width_2, width_3",
         ),
         ({"width": pd.Series([1.0, 2.0, 3.0], list("abc"))}, "width has the names a, b, c"),
-        ({"width": Beta(1.0, 1.0)}, "width_2 of Ordinal has the prior Beta"),
+        ({"width": pm.Normal.dist()}, r"width_2 of Ordinal has the prior Normal\(0, 1\)"),
         ({"per_task": ("noise",)}, "per_task names 'noise', which is no learned parameter of Ordinal"),
         ({"per_task": "width", "width": 1.0}, "It learns none"),
         ({"per_task": "width", "grades": 2}, "It learns none"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import arviz as az
 import xarray as xr
 from pymc.stats import compute_log_prior
 
@@ -65,6 +64,8 @@ class PriorSensitivity:
 
 
 def _sensitivity(fit: Any, var_names: Any, prior_var_names: Any, options: dict[str, Any]) -> pd.DataFrame:
+    from arviz_stats import psense_summary  # slow to import
+
     if fit.is_point:
         raise UnsupportedMethodError(
             f"method {fit.method!r} gives one estimate, and a sensitivity is one of draws. Use another method."
@@ -90,4 +91,4 @@ def _sensitivity(fit: Any, var_names: Any, prior_var_names: Any, options: dict[s
     shown = scaled if var_names is None else [var_names] if isinstance(var_names, str) else list(var_names)
     for name in shown:
         one_of(name, fit.posterior, "var_names")
-    return az.psense_summary(tree, var_names=shown, **options)
+    return psense_summary(tree, var_names=shown, **options)

@@ -13,9 +13,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import arviz as az
 import numpy as np
 import xarray as xr
+from arviz_stats.base import array_stats
 
 from zoo._version import __version__
 from zoo.data.multitask import MultiTaskData
@@ -190,9 +190,11 @@ def _diagnostics(draws: dict[str, np.ndarray], stats: xr.Dataset) -> dict[str, A
             for key in ("bulk", "tail", "r_hat", "lag"):
                 found[key].append(None)
             continue
-        found["bulk"].append(float(az.ess(values, method="bulk")))
-        found["tail"].append(float(az.ess(values, method="tail", prob=(0.05, 0.95))))
-        found["r_hat"].append(float(az.rhat(values)))
+        found["bulk"].append(float(array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk")))
+        found["tail"].append(
+            float(array_stats.ess(values, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95)))
+        )
+        found["r_hat"].append(float(array_stats.rhat(values, chain_axis=0, draw_axis=1)))
         centred = values - values.mean(axis=1, keepdims=True)
         products = np.mean(centred[:, 1:] * centred[:, :-1], axis=1) / np.mean(centred**2, axis=1)
         found["lag"].append(float(products.mean()))

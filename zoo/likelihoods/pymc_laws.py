@@ -79,7 +79,7 @@ class PyMCLaw(Law):
 
     def dist(self, shape: Any = None) -> Any:
         """The distribution as an unregistered variable of PyMC."""
-        parameters = [np.asarray(p, dtype=np.float64) for p in self.parameters]
+        parameters = [pt.as_tensor(np.asarray(p, dtype=np.float64)) for p in self.parameters]
         # Below the method of the class, which would read the parameters as users give them.
         make: Any = vars(pm.Distribution)["dist"].__func__
         return make(getattr(pm, self.distribution), parameters, shape=shape)

@@ -243,7 +243,6 @@ POSTERIORS = (
     "gp_pois_regr-gp_regr",
     "gp_pois_regr-gp_pois_regr",
     "kilpisjarvi_mod-kilpisjarvi",
-    "diamonds-diamonds",
     "sblrc-blr",
     "sblri-blr",
     *(f"earnings-{n}" for n in ("earn_height", "log10earn_height", "logearn_height", "logearn_height_male",
@@ -253,6 +252,7 @@ POSTERIORS = (
     *(f"mesquite-{n}" for n in ("mesquite", "logmesquite", "logmesquite_logva", "logmesquite_logvas",
       "logmesquite_logvash", "logmesquite_logvolume")),
     *(f"nes{year}-nes" for year in _YEARS),
+    "diamonds-diamonds",  # last, as it takes longest
 )  # fmt: skip
 
 

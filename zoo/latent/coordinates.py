@@ -28,6 +28,8 @@ __all__ = [
 _BOUND, _BOUND_OF_COVARIANCE = 15.0, 6.0
 # Noise of e^-9 times where the search begins is none: rounding would decide.
 _BOUND_OF_NOISE = 9.0
+# Of the difference quotient of a prior's log density.
+_STEP = 1e-5
 
 
 def _logit(value: np.ndarray) -> np.ndarray:
@@ -48,6 +50,8 @@ class Hyper(NamedTuple):
     """Its dims in the model, of which the factory gives the coords. Left out, it has dims of its own, counted."""
     law: Law | None = None
     """Its prior, where that is not the usual one; of a positive number, or of one in (0, 1)."""
+    given: bool = False
+    """Whether the user gave that prior. Then searches for the largest evidence count it."""
 
 
 def parameter_hypers(factory: Any, starts: dict[str, float]) -> dict[str, Hyper]:
@@ -58,12 +62,15 @@ def parameter_hypers(factory: Any, starts: dict[str, float]) -> dict[str, Hyper]
     result = {}
     for name in factory.likelihood.learned:
         law = getattr(factory.likelihood, name)
-        if not isinstance(law, Law):
+        given = isinstance(law, Law)
+        if not given:
             law = None if name in starts else factory.law_of(name)
         if law is not None and not law.proper:
             raise ValueError(f"{name} has the prior Flat(), which is for EM alone. Give it a proper prior.")
         kind = "unit" if name in factory.likelihood.unit_parameters else "positive"
-        result[name] = Hyper(starts[name], kind) if law is None else Hyper(law.typical, kind, law=law)
+        result[name] = (
+            Hyper(starts[name], kind) if law is None else Hyper(law.typical, kind, law=law, given=given)
+        )
     return result
 
 
@@ -184,6 +191,20 @@ class Coordinates:
                 centre = _FREE[hyper.kind](np.asarray(hyper.value, dtype=np.float64)).ravel()
                 total += float(-0.5 * np.sum((part - centre) ** 2))
         return total
+
+    def given_prior(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density at z of the priors that the user gave, its Jacobian included, and its derivative."""
+        value, gradient = 0.0, np.zeros(self.size)
+        for name, hyper in self.hypers.items():
+            if hyper.law is None or not hyper.given:
+                continue
+            # A law is of one number: all steps of the difference quotient at once.
+            part = z[self._slice[name]] + np.array([[0.0], [_STEP], [-_STEP]])
+            slope = log_expit(part) + log_expit(-part) if hyper.kind == "unit" else part
+            here, above, below = hyper.law.log_density(_VALUE[hyper.kind](part)) + slope
+            value += float(here.sum())
+            gradient[self._slice[name]] = (above - below) / (2.0 * _STEP)
+        return value, gradient
 
     def random(self) -> dict[str, Any]:
         """Variables with these priors, in the PyMC model on the context stack."""

@@ -119,7 +119,7 @@ class Found(NamedTuple):
 
 
 def maximal_evidence(space: Any, progress: bool, max_iter: int) -> Found:
-    """Hyper-parameters that maximise the marginal likelihood of Gaussian responses."""
+    """Hyper-parameters that maximise the marginal likelihood of Gaussian responses, times priors that the user gave."""
     coordinates = space.coordinates
     if coordinates.size == 0:
         return Found(coordinates.start, True)
@@ -130,14 +130,15 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int) -> Found:
         def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
             try:
                 value, gradient = log_evidence(space, z)
+                prior, slope = coordinates.given_prior(z)
             except np.linalg.LinAlgError:
                 # So far out that rounding wins: worse than all before, and downhill is back.
                 return abs(float(last[0])) * 10.0 + 1.0, np.asarray(last[1])
-            last[:] = -scale * value, -scale * gradient
+            last[:] = -scale * (value + prior), -scale * (gradient + slope)
             return float(last[0]), np.asarray(last[1])
 
         steps = iter(range(1, max_iter + 1))
-        start = _best_start(space, lambda z: _evidence_at(space, z))
+        start = _best_start(space, lambda z: _evidence_at(space, z) + coordinates.given_prior(z)[0])
         found = minimize(
             objective,
             start,
@@ -223,13 +224,13 @@ def _responses_of(space: Any) -> LogisticResponses | DifferentiatedResponses:
 
 
 def maximal_laplace_evidence(space: Any, max_iter: int) -> Found:
-    """Hyper-parameters that maximise the Laplace evidence, those of the likelihood among them."""
+    """Hyper-parameters that maximise the Laplace evidence times priors that the user gave."""
     coordinates = space.coordinates
     if coordinates.size == 0:
         return Found(coordinates.start, True)
 
     def objective(z: np.ndarray) -> float:
-        return -mode_at(space, z).log_evidence / space.size
+        return -(mode_at(space, z).log_evidence + coordinates.given_prior(z)[0]) / space.size
 
     start = _best_start(space, lambda z: -objective(z))
     found = minimize(

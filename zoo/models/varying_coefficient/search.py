@@ -48,7 +48,7 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> t
 
 
 class Search:
-    """Climbs of the evidence by L-BFGS; with a restraint, of the evidence times that prior."""
+    """Climbs by L-BFGS of the evidence, times the priors that the user gave, and times a restraint if there is one."""
 
     def __init__(self, space: Any, bar: Any, max_iter: int, tol: float, restraint: Restraint | None = None):
         self.space, self.bar, self.max_iter, self.tol = space, bar, max_iter, tol
@@ -100,6 +100,8 @@ class Search:
     def _objective(self, z: np.ndarray, options: dict[str, bool]) -> tuple[float, np.ndarray]:
         try:
             value, gradient = self.space.evidence(z, **options)
+            prior, slope = self.space.coordinates.given_prior(z)
+            value, gradient = value + prior, gradient + slope
             if self.restraint is not None:
                 prior, slope = self.restraint(z)
                 value, gradient = value + prior, gradient + slope

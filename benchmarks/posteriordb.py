@@ -266,7 +266,7 @@ def moments(draws: np.ndarray) -> np.ndarray:
     )
 
 
-def compare(posterior: str, database: Path, draws: int) -> tuple[int, float, float, float, float]:
+def compare(posterior: str, database: Path, draws: int, seed: int) -> tuple[int, float, float, float, float]:
     """Parameters, largest z of a mean and of a standard deviation, worst R-hat, seconds."""
     given = case(posterior, database)
     path = database / "reference_posteriors" / "draws" / "draws" / f"{posterior}.json.zip"
@@ -279,7 +279,7 @@ def compare(posterior: str, database: Path, draws: int) -> tuple[int, float, flo
             draws=draws,
             tune=1000,
             chains=4,
-            random_seed=1,
+            random_seed=seed,
             progress=False,
             nuts={"target_accept": 0.95},
         )
@@ -308,12 +308,13 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
     parser.add_argument("--draws", type=int, default=2000, help="of each of four chains")
+    parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     chosen = [p for p in POSTERIORS if not given.only or any(part in p for part in given.only)]
     print(f"{'posterior':45} {'parameters':>10} {'z of mean':>10} {'z of sd':>8} {'R-hat':>6} {'s':>5}")
     total, largest = 0, 0.0
     for posterior in chosen:
-        n, mean, sd, worst, seconds = compare(posterior, given.database, given.draws)
+        n, mean, sd, worst, seconds = compare(posterior, given.database, given.draws, given.seed)
         total, largest = total + 2 * n, max(largest, mean, sd)
         print(f"{posterior:45} {n:10d} {mean:10.2f} {sd:8.2f} {worst:6.3f} {seconds:5.0f}", flush=True)
     chance = -ndtri((1.0 - 0.95 ** (1.0 / total)) / 2.0)

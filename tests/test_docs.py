@@ -31,6 +31,7 @@ PAGES = (
     "augmented-step.md",
     "tables.md",
     "mixed-models.md",
+    "priors.md",
     "pymc.md",
     "sharing.md",
     "scikit-learn.md",
@@ -43,6 +44,7 @@ COMPILED = {
     "ops.md",
     "augmented-step.md",
     "tables.md",
+    "priors.md",
 }
 PACKAGE = ROOT / "zoo"
 

@@ -39,7 +39,10 @@ class OwnPriors(ObservedByLikelihood):
     def __post_init__(self) -> None:
         super().__post_init__()
         given = self.own_priors
-        if not isinstance(given, Mapping | tuple):
+        pairs = isinstance(given, tuple) and all(isinstance(p, tuple) and len(p) == 2 for p in given)
+        if not (isinstance(given, Mapping) or pairs) or not all(
+            isinstance(name, str) for name in dict(given)
+        ):
             raise TypeError(
                 f'own_priors is {given!r}. Give a dict by variable, as {{"shrinkage": pm.HalfCauchy.dist(1)}}.'
             )
@@ -57,7 +60,7 @@ class OwnPriors(ObservedByLikelihood):
                     f"own_priors has {value!r} for {name!r}. Give a distribution, as pm.HalfNormal.dist(1), or a law "
                     "of zoo.likelihoods."
                 )
-            laws.append((str(name), law))
+            laws.append((name, law))
         object.__setattr__(self, "own_priors", tuple(laws))
 
     def own_prior(self, name: str, dims: tuple[str, ...] = ()) -> Any:

@@ -106,12 +106,23 @@ def test_preliz_distributions_serve() -> None:
         (lambda: pm.MvNormal.dist(np.zeros(2), np.eye(2)), "no continuous univariate distribution"),
         (lambda: pm.HalfNormal.dist(pm.HalfNormal.dist(1.0)), "random itself"),
         (lambda: pm.HalfNormal.dist(1.0) + 1.0, "no continuous univariate distribution"),
+        (lambda: pm.Normal.dist(shape=(2, 2)), r"has the shape \(2, 2\)"),
+        (lambda: pm.Flat.dist(shape=2), r"has the shape \(2,\)"),
     ],
 )
 def test_what_is_no_law_is_refused(given: Any, message: str) -> None:
     """With what to give in its place."""
     with pytest.raises(ValueError, match=message):
         as_law(given(), "'scale'")
+
+
+def test_a_shape_is_one_number_for_each_entry() -> None:
+    """So that a wrong length is found where the variable is made."""
+    law = as_law(pm.Normal.dist(0.5, [1.0, 2.0]), "'coefficients'")
+    assert law == PyMCLaw("Normal", ((0.5, 0.5), (1.0, 2.0)))
+    assert as_law(pm.Normal.dist(0.0, 1.0, shape=3), "'coefficients'").size == 3
+    with pytest.raises(ValueError, match="has 3 entries"):
+        zoo.PooledTasks(own_priors={"coefficients": pm.Normal.dist(shape=3)}).build(rows())
 
 
 def test_variables_of_a_model_are_refused() -> None:

@@ -171,7 +171,14 @@ def as_law(value: Any, what: str) -> Any:
             f"a parameter of the prior of {what} is random itself. Give numbers: "
             "a hierarchy is a subclass with a hook `priors` of its own."
         )
-    numbers = tuple(np.asarray(p.eval(), dtype=np.float64).tolist() for p in inputs)
+    if value.ndim > 1 or (value.ndim == 1 and not inputs):
+        raise ValueError(
+            f"the prior of {what} has the shape {tuple(value.shape.eval().tolist())}. Give it without a shape, or with "
+            "lists of numbers as its parameters, one for each entry of the variable."
+        )
+    numbers = tuple(
+        np.broadcast_to(np.asarray(p.eval(), dtype=np.float64), value.shape.eval()).tolist() for p in inputs
+    )
     return _known(kind, numbers)
 
 

@@ -42,11 +42,9 @@ _CASES = {
     "VaryingCoefficientSmooth": zoo.VaryingCoefficientGP(instance_kernel="matern52"),
 }
 # A minute of compiling each; VaryingCoefficientGP itself is among the default tests.
-_SLOW = (
-    "PooledGP",
+_SLOW = ("PooledGP", "VaryingCoefficientTree", "VaryingCoefficientLabels")
+_SCHEDULED = (
     "NonisotropicVaryingCoefficients",
-    "VaryingCoefficientTree",
-    "VaryingCoefficientLabels",
     "VaryingCoefficientCounts",
     "VaryingCoefficientComponents",
     "VaryingCoefficientSmooth",
@@ -61,8 +59,9 @@ for _name, _maker in _MAKERS.items():
     if _name == "KernelLocalSmoothing":  # folds of rows choose what is not given
         _given = zoo.KernelLocalSmoothing(bandwidth=0.8, lam=1.0, likelihood=zoo.Gaussian(noise=0.5))
         _members["make_weighted_factory"] = lambda self, factory=_given: factory
-    if _name in _SLOW:
-        _members["pytestmark"] = [pytest.mark.statistical]
+    if _name in (*_SLOW, *_SCHEDULED):
+        marks = [pytest.mark.statistical, *([pytest.mark.scheduled] if _name in _SCHEDULED else [])]
+        _members["pytestmark"] = marks
     globals()[f"Test{_name}"] = type(f"Test{_name}", (FactoryTestCase,), _members)
 
 

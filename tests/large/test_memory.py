@@ -42,7 +42,7 @@ def test_a_fit_keeps_what_there_is_room_for(tmp_path):
 
 @pytest.mark.statistical
 @pytest.mark.skipif(sys.platform != "linux", reason="the address space is capped as Linux does it")
-@pytest.mark.parametrize("keep", ["population", "moments"])
+@pytest.mark.parametrize("keep", [pytest.param("population", marks=pytest.mark.scheduled), "moments"])
 def test_three_hundred_thousand_tasks_in_two_gigabytes(keep, tmp_path):
     """All of its draws would take 4.8 GB; the sums, states and rows that are held do not grow with them."""
     found = check(run_capped(300_000, keep, 2.0, tmp_path))

@@ -458,6 +458,7 @@ def test_an_observe_of_the_users_own_counts(ratings, uncompiled):
 # ---------------------------------------------------------------- an independent estimate
 
 
+@pytest.mark.scheduled
 @pytest.mark.statistical
 def test_pooled_estimates_are_those_of_maximal_likelihood(ratings):
     """With next to flat priors and many rows, posterior means lie within a fraction of a standard error of it."""

@@ -140,6 +140,7 @@ def test_one_function_against_quadrature():
             assert abs(estimate - np.sum(weight * points[..., i] ** power)) < _Z * error
 
 
+@pytest.mark.scheduled
 @pytest.mark.statistical
 def test_predictions_elsewhere_are_those_with_the_inputs_in_the_data():
     """Dawid's delta: inputs without labels change nothing, and the kernel elsewhere is the posterior's."""

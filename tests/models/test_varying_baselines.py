@@ -108,6 +108,7 @@ def test_nonisotropic_model_is_its_covariance():
     assert log_evidence(fit) >= log_evidence(isotropic) - 1e-3
 
 
+@pytest.mark.scheduled
 @pytest.mark.statistical
 def test_nonisotropic_model_in_full_bayes_learns_which_coefficients_move_together():
     """Two coefficients that are each other's negative: their correlation is below 0 with 99% of the posterior."""

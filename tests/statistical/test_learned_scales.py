@@ -41,6 +41,7 @@ def _moments(data, seed, loose, shares):
     return {name: moments(values) for name, values in found.items()}
 
 
+@pytest.mark.scheduled
 @pytest.mark.statistical
 def test_collapsed_moves_keep_the_posterior(data):
     plain = _moments(data, 1, 0, (1.0, 0.0))

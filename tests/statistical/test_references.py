@@ -15,7 +15,12 @@ from tests.statistical import references
 from tests.statistical.references import FOLDER, NO_REFERENCE, Reference, all_references
 from zoo.registry import FACTORIES
 
-CASES = [(case, method) for case in all_references() for method in case.tested]
+CASES = [
+    # A sweep of a kernel machine is one for the functions of each task.
+    pytest.param(case, method, marks=[pytest.mark.scheduled] * (case.model == "MultiTaskKernelMachine"))
+    for case in all_references()
+    for method in case.tested
+]
 
 
 @pytest.mark.statistical

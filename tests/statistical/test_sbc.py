@@ -18,9 +18,16 @@ from zoo.registry import FACTORIES, get_factory
 
 pytestmark = pytest.mark.statistical
 # Minutes each: nutpie compiles the model, and draws a thousand times for each replication. Of PooledGP, whose prior
-# looks at y, it is quick.
+# looks at y, it is quick. A sweep of a kernel machine is one for the functions of each task.
 _CASES = [
-    pytest.param(case, marks=[pytest.mark.scheduled] * (case.method == "nuts" and case.model != "PooledGP"))
+    pytest.param(
+        case,
+        marks=[pytest.mark.scheduled]
+        * (
+            (case.method == "nuts" and case.model != "PooledGP")
+            or (case.method == "gibbs" and case.model == "MultiTaskKernelMachine")
+        ),
+    )
     for case in all_cases()
 ]
 

@@ -127,7 +127,7 @@ def _settings_of_the_right_kind(model: str) -> Iterator[None]:
     try:
         yield
     except TypeError as error:
-        raise ValueError(f"--set gives {model} a value it cannot use: {str(error).rstrip(".")}.") from error
+        raise ValueError(f"--set gives {model} a value it cannot use: {str(error).rstrip('.')}.") from error
 
 
 def check_data(factory: ModelFactory, data: MultiTaskData) -> None:

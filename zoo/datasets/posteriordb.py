@@ -11,15 +11,16 @@ import os
 import zipfile
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
-from arviz_stats.base import array_stats
 
 from zoo._version import __version__
 from zoo.data.multitask import MultiTaskData
 from zoo.support.checks import whole_number
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["to_posteriordb"]
 
@@ -183,6 +184,8 @@ def _by_entry(posterior: xr.Dataset) -> dict[str, np.ndarray]:
 
 def _diagnostics(draws: dict[str, np.ndarray], stats: xr.Dataset) -> dict[str, Any]:
     """What posteriordb holds of reference draws; entries that never change have neither R-hat nor size."""
+    from arviz_stats.base import array_stats  # importing data sets stays light
+
     found: dict[str, Any] = {"names": [], "bulk": [], "tail": [], "r_hat": [], "lag": []}
     for name, values in draws.items():
         found["names"].append(name)

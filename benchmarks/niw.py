@@ -17,15 +17,14 @@ tasks that know little of all their coefficients: three splits of School, and si
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 from arviz_stats.base import array_stats
+from r_script import run_r
 from threadpoolctl import threadpool_limits
 
 import zoo
@@ -102,20 +101,11 @@ def run_bayesm(X: np.ndarray, y: np.ndarray, task: np.ndarray, draws: int) -> tu
         # bayesm's noise: nu.e ssq / chi^2(nu.e), the inverse gamma of shape nu.e / 2 and rate nu.e ssq / 2.
         shape, rate = NOISE
         (place / "prior.txt").write_text(f"{PI} {DELTA + D - 1} {2 * shape} {rate / shape}\n")
-        (place / "run.R").write_text(_R)
-        one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            ["Rscript", str(place / "run.R"), folder, str(draws)],
-            env={**os.environ, **one_thread},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(f"bayesm did not run: {done.stderr.strip()[-200:]}")
+        seconds = run_r(_R, place, draws)
+        if seconds is None:
             return None
         values = np.fromfile(place / "draws.bin").reshape(draws, D, T)  # R: (T, D, draw), first index fastest
-    return float(done.stdout.split()[-1]) / draws, values
+    return seconds / draws, values
 
 
 def summary(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -18,9 +18,7 @@ the share of the true entries of Delta in our 90 % intervals. Without R the colu
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import subprocess
 import tempfile
 import time
 import warnings
@@ -30,6 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from arviz_stats.base import array_stats
+from r_script import run_r
 
 import zoo
 from zoo.likelihoods import InverseGammaOfSquare
@@ -92,22 +91,14 @@ def by_bayesm(frame: pd.DataFrame, Z: np.ndarray, draws: int) -> tuple[float, di
         # bayesm's noise: nu.e ssq / chi^2(nu.e), the inverse gamma of shape nu.e / 2 and rate nu.e ssq / 2.
         shape, rate = NOISE
         (place / "prior.txt").write_text(f"{DELTA_DOF + 2} {2 * shape} {rate / shape}\n")
-        (place / "run.R").write_text(_R)
-        done = subprocess.run(
-            ["Rscript", str(place / "run.R"), folder, str(draws)],
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(f"bayesm did not run: {done.stderr.strip()[-200:]}")
+        seconds = run_r(_R, place, draws)
+        if seconds is None:
             return None
         # R's arrays have the first index fastest, and rows of draws: Delta is stacked by columns, (z, feature).
         delta = np.fromfile(place / "delta.bin").reshape(9, draws).T.reshape(draws, 3, 3).swapaxes(1, 2)
         cov = np.fromfile(place / "cov.bin").reshape(9, draws).T.reshape(draws, 3, 3)
         beta = np.fromfile(place / "beta.bin").reshape(draws, 3, 20).swapaxes(1, 2)
-    return float(done.stdout.split()[-1]), {"Delta": delta, "C": cov, "coefficients": beta}
+    return seconds, {"Delta": delta, "C": cov, "coefficients": beta}
 
 
 def by_zoo(frame: pd.DataFrame, draws: int) -> tuple[float, dict[str, np.ndarray], float]:

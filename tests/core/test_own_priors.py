@@ -180,6 +180,15 @@ def test_priors_that_cannot_be_replaced(factory: Any, own: Any, message: str) ->
         factory(own_priors=own).build(rows())
 
 
+def test_a_copy_of_the_model_takes_further_variables() -> None:
+    """As the model does, whose own priors it keeps."""
+    model = zoo.PooledTasks(own_priors={"shrinkage": pm.HalfCauchy.dist(1.0)}).build(rows()).copy()
+    with model:
+        pm.Normal("extra")
+    assert {"extra", "shrinkage"} <= {v.name for v in model.free_RVs}
+    assert "HalfCauchy" in str(type(model["shrinkage"].owner.op))
+
+
 def test_what_is_no_prior_is_refused() -> None:
     """A number is no distribution, and one distribution no dict."""
     with pytest.raises(TypeError, match="own_priors has 3 for 'shrinkage'"):

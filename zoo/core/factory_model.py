@@ -73,7 +73,7 @@ class FactoryModel(pm.Model):
             raise ValueError(
                 f"own_priors names {name!r}, which has no named dims. Override the hook `priors`."
             )
-        if "int" in variable.dtype or getattr(variable.owner.op, "ndim_supp", False):
+        if not _independent_entries(variable):
             raise ValueError(
                 f"own_priors names {name!r}, which is no continuous variable with independent entries. Override the "
                 "hook `priors` of a subclass."
@@ -103,8 +103,7 @@ class FactoryModel(pm.Model):
         for variable in self.free_RVs:
             dims = tuple(self.named_vars_to_dims.get(variable.name) or ())
             alone = "task" not in dims or variable.name in self.own_task_priors
-            plain = "int" not in variable.dtype and not getattr(variable.owner.op, "ndim_supp", False)
-            if alone and plain and not variable.name.startswith("_"):
+            if alone and _independent_entries(variable) and not variable.name.startswith("_"):
                 found.setdefault(variable.name, dims)
         return list(found.items())
 
@@ -158,6 +157,8 @@ class FactoryModel(pm.Model):
         new = super().copy(*args, **kwargs)
         new.__class__ = FactoryModel
         new.innovations = set(self.innovations)
+        new.own_priors, new.own_task_priors = dict(self.own_priors), self.own_task_priors
+        new.offered, new._replaced = list(self.offered), set(self._replaced)
         return new
 
     def _as_plain(self) -> pm.Model:
@@ -165,3 +166,8 @@ class FactoryModel(pm.Model):
         plain = pm.Model(model=None)
         vars(plain).update(vars(self))
         return plain
+
+
+def _independent_entries(variable: Any) -> bool:
+    """Whether it is a continuous variable whose entries are univariate."""
+    return "int" not in variable.dtype and not getattr(variable.owner.op, "ndim_supp", False)

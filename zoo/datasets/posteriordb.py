@@ -18,6 +18,7 @@ import numpy as np
 from zoo._version import __version__
 from zoo.data.multitask import MultiTaskData
 from zoo.support.checks import whole_number
+from zoo.support.files import staged_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -101,8 +102,7 @@ def to_posteriordb(
     draws = _by_entry(fit.posterior.isel(draw=slice(thin - 1, None, thin)))
     found = _diagnostics(draws, fit.idata["sample_stats"].to_dataset())
     _require_reference(found)
-    today, by = date.today().isoformat(), {"added_by": added_by}
-    stamp = {**by, "added_date": today}
+    stamp = {"added_by": added_by, "added_date": date.today().isoformat()}
     independent = "independent" in fit.idata["sample_stats"].data_vars
     content: dict[str, Any] = {
         "posterior": {
@@ -257,13 +257,12 @@ def _columns(data: MultiTaskData) -> dict[str, Any]:
 
 
 def _write(path: Path, content: Any) -> None:
-    """JSON, or a zipped one, under a temporary name first."""
+    """JSON, or a zipped one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(content)
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(path.stem, text)
-    else:
-        temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with staged_file(path) as temporary:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(path.stem, text)
+        else:
+            temporary.write_text(text, encoding="utf-8")

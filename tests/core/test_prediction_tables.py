@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from typing import Any, Literal, get_overloads, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -40,6 +42,23 @@ def test_every_output_holds_the_same(fitted):
         for values in (pandas[name].to_numpy(), polars[name].to_numpy(), arrow[name].to_numpy()):
             np.testing.assert_array_equal(values, expected)
     assert polars.schema["task"] == pl.String and polars.schema["mean"] == pl.Float64
+
+
+def test_overloads_tell_type_checkers_what_each_output_returns(fitted):
+    fit, X, school = fitted
+    libraries = {"pd": pd, "pl": pl, "pa": pa, "xr": xr, "Any": Any, "Literal": Literal}
+    written = inspect.signature(zoo.Fit.predict).parameters
+    told = {}
+    for overload in get_overloads(zoo.Fit.predict):
+        parameters = inspect.signature(overload).parameters
+        assert list(parameters) == list(written)
+        assert all(parameters[name].default == written[name].default for name in written if name != "output")
+        hints = get_type_hints(overload, libraries)
+        told[hints["output"]] = hints["return"]
+    assert told.pop(str) is Any
+    assert set(told) == {Literal["xarray"], Literal["pandas"], Literal["polars"], Literal["arrow"]}
+    for output, kind in told.items():
+        assert type(fit.predict(X, school, output=output.__args__[0])) is kind
 
 
 def test_a_table_of_pandas_keeps_the_labels_of_rows(fitted):

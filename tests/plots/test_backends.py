@@ -11,6 +11,7 @@ import xarray as xr
 import zoo
 from zoo import plots
 from zoo.datasets import simulate_groups
+from zoo.diagnostics.calibration import Calibration
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +45,55 @@ def _leave_nothing_behind():
 
 
 @pytest.mark.parametrize("backend", ["plotly", "bokeh"])
-def test_forests_and_traces_by_other_backends(fit, backend):
+def test_forests_traces_and_replications_by_other_backends(fit, backend):
     pytest.importorskip(backend)
     forest = plots.coefficient_forest(fit, feature="x1", backend=backend)
     traces = plots.trace_rank(fit, backend=backend)
-    for figure in (forest, traces):
+    replications = plots.predictive_by_task(fit, tasks="A1", num_samples=5, random_seed=1, backend=backend)
+    for figure in (forest, traces, replications):
         assert type(figure).__module__.partition(".")[0] in (backend, "arviz_plots")
+
+
+def _lines(figure) -> list[tuple[str, str, np.ndarray]]:
+    """Title of the panel, colour, and heights of each line of the ranks' picture by plotly or bokeh."""
+    if type(figure).__module__.startswith("plotly"):
+        titles = [note.text for note in figure.layout.annotations if note.text.strip()]
+        traces = [trace for trace in figure.data if trace.line.color]
+        return [(titles[int(t.xaxis[1:] or 1) - 1], t.line.color, np.asarray(t.y)) for t in traces]
+    return [
+        (panel.title.text, shown.glyph.line_color, np.asarray(shown.data_source.data["y"]))
+        for panel, _, _ in figure.children
+        for shown in panel.renderers
+        if type(shown.glyph).__name__ == "Line"
+    ]
+
+
+@pytest.mark.parametrize("backend", ["plotly", "bokeh"])
+def test_ranks_by_other_backends_are_the_lines_of_matplotlib(backend):
+    """The second quantity has ranks that are too small by far: its line alone is red."""
+    pytest.importorskip(backend)
+    rng = np.random.default_rng(0)
+    ranks = rng.integers(0, 20, size=(200, 3))
+    ranks[:, 1] = 20 * rng.random(200) ** 2
+    quantities = ["noise", "coefficients[x1, t_2]", "log|cov|"]
+    found = Calibration(
+        xr.Dataset(
+            {"rank": (("replication", "quantity"), ranks), "ess": (("replication", "quantity"), ranks + 0.0)},
+            coords={"quantity": quantities},
+            attrs={"draws": 19},
+        ),
+        {}, "PooledTasks()", "nuts",
+    )  # fmt: skip
+    expected = {a.get_title(): a.get_lines()[0] for a in plots.rank_ecdf(found).axes if a.get_title()}
+    drawn = {title: (colour, y) for title, colour, y in _lines(plots.rank_ecdf(found, backend=backend))}
+    assert list(expected) == quantities and set(drawn) == set(quantities)
+    for name, (_, y) in drawn.items():
+        np.testing.assert_allclose(y, expected[name].get_ydata())
+    assert (
+        len({drawn["noise"][0], drawn["log|cov|"][0]}) == 1 and drawn[quantities[1]][0] != drawn["noise"][0]
+    )
+    with pytest.raises(ValueError, match="figsize is for backend='matplotlib'"):
+        plots.rank_ecdf(found, figsize=(3.0, 3.0), backend=backend)
 
 
 def test_arguments_of_matplotlib_and_unknown_backends_are_refused(fit, monkeypatch):

@@ -10,7 +10,7 @@ import xarray as xr
 
 from zoo.support.checks import one_of
 
-__all__ = ["BACKENDS", "forest_by", "require_backend", "trace_rank_by"]
+__all__ = ["BACKENDS", "forest_by", "rank_ecdf_by", "require_backend", "trace_rank_by"]
 
 BACKENDS = ("matplotlib", "plotly", "bokeh")
 _BESIDE = {"plotly": ("webcolors",)}
@@ -66,6 +66,46 @@ def trace_rank_by(shown: dict[str, np.ndarray], backend: str) -> Any:
         backend=backend,
         aes={"color": ["chain"]},
     )
+    return figure_in(collection)
+
+
+def rank_ecdf_by(
+    x: np.ndarray,
+    excess: dict[str, np.ndarray],
+    band: tuple[np.ndarray, np.ndarray],
+    outside: dict[str, bool],
+    columns: int,
+    backend: str,
+) -> Any:
+    """Lines (x,) by name over one band, a panel each, as a figure of a backend; those that leave it are red.
+
+    ``arviz_plots.plot_ecdf_pit`` would draw another band, which does not hold all panels at once.
+    """
+    import arviz_plots
+    from arviz_base.labels import BaseLabeller
+    from arviz_plots import visuals
+
+    lines = xr.Dataset(
+        {name: (("plot_axis", "point"), np.stack([x, y])) for name, y in excess.items()},
+        coords={"plot_axis": ["x", "y"]},
+    )
+    collection = arviz_plots.PlotCollection.wrap(
+        lines,
+        cols=["__variable__"],
+        col_wrap=columns,
+        backend=backend,
+        figure_kwargs={"sharex": True, "sharey": True},
+    )
+    collection.map(
+        visuals.fill_between_y, "band", x=x, y_bottom=band[0], y_top=band[1], color="#e0e0e0", alpha=1.0
+    )
+    for leaves, colour in ((False, "#1f77b4"), (True, "#d62728")):
+        own = [name for name in excess if outside[name] is leaves]
+        if own:
+            collection.map(visuals.line_xy, f"lines_{leaves}", data=lines[own], color=colour)
+    collection.map(visuals.labelled_title, "title", subset_info=True, labeller=BaseLabeller())
+    collection.map(visuals.labelled_x, "xlabel", text="rank / number of ranks")
+    collection.map(visuals.labelled_y, "ylabel", text="excess share below")
     return figure_in(collection)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from zoo.diagnostics.rank_bands import rank_band
+from zoo.plots.backends import rank_ecdf_by, require_backend
 from zoo.support.checks import one_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def rank_ecdf(
     prob: float = 0.99,
     columns: int = 4,
     figsize: tuple[float, float] | None = None,
-) -> Figure:
+    backend: str = "matplotlib",
+) -> Any:
     """Share of the ranks below each value minus what it is for uniform ranks, a panel per quantity.
 
     The grey band holds the lines of all quantities of the calibration at once with probability ``prob`` or more if the
@@ -40,13 +41,15 @@ def rank_ecdf(
     columns : int
         Panels side by side.
     figsize : (float, float), optional
+    backend : {"matplotlib", "plotly", "bokeh"}
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure, or a figure of the backend
     """
     import matplotlib.pyplot as plt
 
+    require_backend(backend, {"figsize": figsize})
     known = [str(q) for q in calibration.ranks["quantity"].to_numpy()]
     names = known if quantities is None else list(quantities)
     for name in names:
@@ -54,21 +57,24 @@ def rank_ecdf(
     ranks = calibration.ranks["rank"]
     n, values = ranks.sizes["replication"], calibration.draws + 1
     shares, lower, upper = rank_band(n, values, 1.0 - (1.0 - prob) / len(known))
+    points = (shares * values).round().astype(int)
+    x = np.concatenate([[0.0], shares, [1.0]])
+    band = np.pad(lower - shares, 1), np.pad(upper - shares, 1)
+    excess, outside = {}, {}
+    for name in names:
+        below = (ranks.sel(quantity=name).to_numpy()[:, None] < points).mean(axis=0)
+        excess[name] = np.pad(below - shares, 1)
+        outside[name] = bool(np.any((below < lower - 1e-12) | (below > upper + 1e-12)))
+    if backend != "matplotlib":
+        return rank_ecdf_by(x, excess, band, outside, columns, backend)
     rows = -(-len(names) // columns)
     figure, panels = plt.subplots(
         rows, columns, figsize=figsize or (2.6 * columns, 0.7 + 1.7 * rows), squeeze=False, sharex=True, sharey=True,
         layout="constrained",
     )  # fmt: skip
-    points = (shares * values).round().astype(int)
-    x = np.concatenate([[0.0], shares, [1.0]])
     for panel, name in zip(panels.flat, names, strict=False):
-        own = ranks.sel(quantity=name).to_numpy()
-        below = (own[:, None] < points).mean(axis=0)
-        outside = bool(np.any((below < lower - 1e-12) | (below > upper + 1e-12)))
-        panel.fill_between(
-            x, *(np.pad(edge - shares, 1) for edge in (lower, upper)), color="0.88", linewidth=0
-        )
-        panel.plot(x, np.pad(below - shares, 1), color="C3" if outside else "C0", linewidth=1.2)
+        panel.fill_between(x, *band, color="0.88", linewidth=0)
+        panel.plot(x, excess[name], color="C3" if outside[name] else "C0", linewidth=1.2)
         panel.axhline(0.0, color="0.6", linewidth=0.6)
         panel.set_title(name, fontsize=8, parse_math=False)
         panel.tick_params(labelsize=7)

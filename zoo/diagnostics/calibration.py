@@ -1,9 +1,9 @@
-r"""Simulation-based calibration (Talts et al. 2018, arXiv:1804.06788; Modrak et al. 2023, arXiv:2211.02383).
+r"""Simulation-based calibration (Talts et al. 2018, arXiv:1804.06788; Modrák et al. 2025, arXiv:2211.02383).
 
 Parameters are drawn from the prior and y from its law given them. Then the parameters are one more draw from the
 posterior, and among L independent draws of a right sampler their rank is uniform on 0 .. L. Many replications show
 whether it is. The log likelihood, which knows y as well, has its rank too: it shows faults that the parameters by
-themselves do not, such as a sampler that returns its prior (Modrak et al. 2023).
+themselves do not, such as a sampler that returns its prior (Modrák et al. 2025).
 """
 
 from __future__ import annotations

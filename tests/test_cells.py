@@ -23,11 +23,12 @@ _AUGMENTED = (
 _GIBBS = {word: ["gibbs", "nuts"] if word in _AUGMENTED else ["nuts"] for word in LIKELIHOODS}
 _SMOOTH = [word for word in LIKELIHOODS if resolve(word).smooth]
 _LATENT = ["laplace", "inducing", "hsgp", "nuts"]
+_POPULATION = {**_GIBBS, "gaussian": ["gibbs", "em", "nuts"], "multinomial_logit": ["gibbs", "nuts"]}
 METHODS = {
     "MaxMargin": _GIBBS,
     "NonparametricMaxMargin": _GIBBS,
-    "NIWLinear": {**_GIBBS, "gaussian": ["gibbs", "em", "nuts"]},
-    "NIWGaussianProcess": {**_GIBBS, "gaussian": ["gibbs", "em", "nuts"]},
+    "NIWLinear": _POPULATION,
+    "NIWGaussianProcess": _POPULATION,
     "MultiTaskKernelMachine": {
         **{word: [*_GIBBS[word], "laplace"] if word in _SMOOTH else _GIBBS[word] for word in LIKELIHOODS},
         "gaussian": ["exact", "gibbs", "nuts"],
@@ -36,7 +37,16 @@ METHODS = {
     "VaryingCoefficientGP": {
         **dict.fromkeys(LIKELIHOODS, _LATENT),
         "gaussian": ["exact", "hsgp", "inducing", "vecchia", "nuts"],
-        **{key: ["nuts"] for key in ("laplace_noise", "hinge", "normalised_hinge", "epsilon_insensitive")},
+        **{
+            key: ["nuts"]
+            for key in (
+                "laplace_noise",
+                "hinge",
+                "normalised_hinge",
+                "epsilon_insensitive",
+                "multinomial_logit",
+            )
+        },
     },
     "IndependentTasks": {
         **{key: ["nuts"] for key in LIKELIHOODS},
@@ -64,6 +74,9 @@ Y["grades"] = 1.0 + np.sum(F + rng.standard_normal(T * N) > np.array([[0.0], [0.
 
 
 def data_for(likelihood, weight=None):
+    if resolve(likelihood).of_choices:
+        n = np.arange(len(X))
+        return zoo.MultiTaskData.from_arrays(X[:, 1:], n % 2, TASK, weight=weight, choice=n // 2)
     return zoo.MultiTaskData.from_arrays(X, Y[resolve(likelihood).responses], TASK, weight=weight)
 
 
@@ -99,6 +112,8 @@ def test_refusals(model, word):
         ),
         ("MultiTaskKernelMachine", "hinge", "laplace", "Hinge has corners. Choose from gibbs, nuts"),
         ("VaryingCoefficientGP", "hinge", "laplace", "Hinge has corners. Choose from nuts"),
+        ("MaxMargin", "multinomial_logit", "gibbs", "of MaxMargin knows no choices.*Choose from nuts"),
+        ("VaryingCoefficientGP", "multinomial_logit", "laplace", "knows no choices.*Choose from nuts"),
         ("MultiTaskKernelMachine", "student_t", "exact", "integrates functions out"),
     ],
 )

@@ -15,6 +15,7 @@ from zoo.diagnostics.grade_scores import kind_of_scores
 from zoo.support.checks import one_of, whole_number
 
 __all__ = [
+    "CHOICE_SCORES",
     "GRADE_SCORES",
     "LABEL_SCORES",
     "REAL_SCORES",
@@ -30,6 +31,7 @@ Score = str | Callable[[MultiTaskData, xr.Dataset], float]
 # near its probability.
 REAL_SCORES = ("explained variance %", "per task %", "RMSE", "MAE")
 GRADE_SCORES = ("log loss", "RPS", "accuracy %", "MAE")
+CHOICE_SCORES = ("log loss", "hit rate %")
 LABEL_SCORES = ("micro F1 %", "macro F1 %", "accuracy %", "log loss")
 
 
@@ -71,7 +73,12 @@ def readable_score(points: list[ModelFactory], score: Score | None) -> Score:
         )
     if callable(score):
         return score
-    columns = {"labels": LABEL_SCORES, "grades": GRADE_SCORES, "real responses": REAL_SCORES}[kinds.pop()]
+    columns = {
+        "choices": CHOICE_SCORES,
+        "labels": LABEL_SCORES,
+        "grades": GRADE_SCORES,
+        "real responses": REAL_SCORES,
+    }[kinds.pop()]
     if score is None:
         return columns[0]
     one_of(score, columns, "score")

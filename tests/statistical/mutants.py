@@ -62,6 +62,10 @@ _LOOSE = (
 )
 
 
+_CHOICES = tuple(
+    f"tests/statistical/test_choice_kernels.py::test_against_joint_draws[{case}]"
+    for case in ("plain", "one task, one feature")
+)
 _SHARED = (
     f"{_KERNELS}::test_against_joint_draws[population, shared, learned scale, noise by task, group moves]",
 )
@@ -265,6 +269,38 @@ MUTANTS: tuple[Mutant, ...] = (
         "elif y[n] == 2.0:",
         "elif y[n] == -2.0:",
         _JOINT,
+    ),
+    Mutant(
+        "choice_prior_of_factor",
+        "the lower factor of a covariance forgets the density of the mean beside it",
+        "zoo/inference/gibbs/choice_population.py",
+        "total -= (nu + 2.0 + i) * np.log(L[i, i])",
+        "total -= (nu + 1.0 + i) * np.log(L[i, i])",
+        _CHOICES,
+    ),
+    Mutant(
+        "choice_move_without_prior",
+        "coefficients of a person are taken by the likelihood alone",
+        "zoo/inference/gibbs/choice_moves.py",
+        "        ratio += _log_prior(P, proposal - mu) - _log_prior(P, W[t] - mu)\n",
+        "",
+        ("tests/inference/test_choices.py::test_the_conditional_law_of_a_task_by_importance_sampling",),
+    ),
+    Mutant(
+        "choice_density_left_behind",
+        "the densities of people stay as they were when the population moves them",
+        "zoo/inference/gibbs/choice_population.py",
+        "    density[:] = then\n",
+        "",
+        _CHOICES,
+    ),
+    Mutant(
+        "choice_without_its_largest",
+        "the largest utility is taken out of the exponentials and not put back",
+        "zoo/inference/gibbs/choice_likelihood.py",
+        "(own - top - np.log(spread))",
+        "(own - np.log(spread))",
+        ("tests/inference/test_choices.py::test_density_and_derivatives",),
     ),
     Mutant(
         "laplace_shape",

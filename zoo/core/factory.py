@@ -20,6 +20,7 @@ from zoo.core.model_hooks import ModelHooks
 from zoo.core.own_priors import priors_table
 from zoo.core.predictive import joint_draws
 from zoo.core.requirements import requirements_table
+from zoo.data.choices import require_no_choices
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.run.nuts import sample_nuts
 from zoo.likelihoods.base import Likelihood
@@ -105,6 +106,8 @@ class ModelFactory(ModelHooks):
                 f"X is a sparse matrix, and {type(self).__name__} needs a dense one. "
                 "Make the data from X.toarray(), or use a model of kernels (NIWGaussianProcess)."
             )
+        if not self.likelihood.of_choices:
+            require_no_choices(data, type(self.likelihood).__name__)
         data.require_workable_scale()
         if data.grades and self.likelihood.responses != "grades":
             warn_user(
@@ -227,6 +230,8 @@ class ModelFactory(ModelHooks):
     def unserved(self, method: str) -> str:
         """Why a method that others have cannot do with this likelihood; nothing where that is not the reason."""
         likelihood, name = self.likelihood, type(self.likelihood).__name__
+        if method in ("gibbs", "laplace") and likelihood.of_choices:
+            return f"method {method!r} of {type(self).__name__} knows no choices, whose rows {name} takes together."
         if method == "gibbs" and likelihood.augmented and not self.augmented:
             parameter, law = next(iter(self._foreign_laws.items()))
             return f"method 'gibbs' has no draws of {parameter!r} with the prior {law!r}, which 'nuts' has."

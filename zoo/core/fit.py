@@ -229,7 +229,7 @@ class Fit(Predictions, InDataUnits, PriorSensitivity):
         standardized responses where the data were standardized. That of a row of weight h is h times the log density
         of its response: the row is h rows alike, and leave-one-out leaves all of them out. For a pseudo-likelihood
         they are pseudo-log-likelihoods (:class:`zoo.distributions.HingePseudoLikelihood`): use
-        :func:`zoo.diagnostics.loo` on them.
+        :func:`zoo.diagnostics.loo` on them. Of choices there is one log density for each, in the row that was chosen.
         """
         return add_log_likelihood(self)
 

@@ -65,11 +65,16 @@ def add_log_likelihood(fit: Fitted) -> xr.DataTree:
                 "have no log likelihood given the posterior. Fit all tasks together."
             ) from None
         raise
-    sizes = fit.posterior.sizes
+    sizes, rows = fit.posterior.sizes, np.arange(fit.data.n_rows)
+    if (
+        fit.factory.likelihood.of_choices
+    ):  # leaving one out is leaving out a choice, and not one of its alternatives
+        rows = np.flatnonzero(y > 0.0)
+        values = values[:, rows]
     coords = {
         "chain": fit.posterior["chain"],
         "draw": fit.posterior["draw"],
-        "obs": np.arange(fit.data.n_rows),
+        "obs": rows,
     }
     variable = (("chain", "draw", "obs"), values.reshape(sizes["chain"], sizes["draw"], -1))
     fit.idata["log_likelihood"] = xr.Dataset({"y": variable}, coords=coords)

@@ -54,6 +54,11 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
             f"{argument} has the grades {', '.join(data.grades) or '(none)'}, and the fit has "
             f"{', '.join(fit.data.grades) or '(none)'}. Give the response as a column of the same ordered categories."
         )
+    if (data.choice is None) != (fit.data.choice is None):
+        raise ValueError(
+            f"{argument} has {'no ' if data.choice is None else ''}choices, and the data of the fit have "
+            f"{'none' if fit.data.choice is None else 'some'}. Make both by the same arguments."
+        )
     labels, features, t = read_rows(data, None, None, fit.data, new_task)
     y, transform = data.original_y(), fit.data.transform
     if transform is not None:
@@ -71,6 +76,8 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
         transform=transform,
         weight=data.weight,
         grades=fit.data.grades,
+        choice=data.choice,
+        choice_column=fit.data.choice_column,
     )
 
 
@@ -102,6 +109,9 @@ def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
         task_names=names,
         t=None if data.t is None or new.t is None else np.concatenate([data.t, new.t]),
         weight=_joined_weights(data, new),
+        choice=None
+        if data.choice is None or new.choice is None
+        else np.concatenate([data.choice, new.choice + int(data.choice.max()) + 1]),
     )
 
 

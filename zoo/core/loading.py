@@ -82,7 +82,7 @@ def load(
         **spec["fields"],
         "likelihood": _likelihood(spec["fields"].get("likelihood"), likelihood, source),
     }
-    transform, conditioned, task_column, own_class, shared, intercept, formula, mean, grades = (
+    transform, conditioned, task_column, own_class, shared, intercept, formula, mean, grades, choices = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *OPTIONAL)
     )
@@ -96,7 +96,8 @@ def load(
         data = _data_from_tree(tree, transform)
         data = replace(
             data,
-            task_column=_task_column(task_column),
+            task_column=_column(task_column, "zoo_task_name"),
+            choice_column=_column(choices, "zoo_choice_column"),
             shared_names=_known_names(shared or (), data.feature_names, "zoo_shared"),
             design=_design(formula, tree["constant_data"]),
             grades=() if grades is None else names(grades, "zoo_grades"),
@@ -175,10 +176,10 @@ def _conditioned(saved: Any, data: MultiTaskData) -> tuple[str, ...]:
     return conditioned
 
 
-def _task_column(saved: Any) -> str | None:
-    """The column that tasks came from; None for a file that was written before it was remembered."""
+def _column(saved: Any, attribute: str) -> str | None:
+    """The column that tasks or choices came from; None where there was none, or where it was not remembered yet."""
     if saved is not None and not isinstance(saved, str):
-        raise ValueError(f"zoo_task_name is {saved!r}, which is no name")
+        raise ValueError(f"{attribute} is {saved!r}, which is no name")
     return saved
 
 
@@ -288,6 +289,7 @@ def _data_from_tree(tree: xr.DataTree, saved: Any) -> MultiTaskData:
         weight=weight,
         transform=_transform_from_json(saved, len(feature_names)),
         incomplete=gaps,
+        choice=_positions(constant["choice"], "choice", n_rows, n_rows) if "choice" in constant else None,
     )
 
 

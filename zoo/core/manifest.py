@@ -92,6 +92,8 @@ def describe_data(data: MultiTaskData) -> dict[str, Any]:
     names = [list(data.task_names), list(data.feature_names), list(data.t_names or ())]
     if data.shared_names:
         names.append(list(data.shared_names))
+    if data.choice is not None:
+        names.append(["choice", _digest(data.choice)["sha256"]])
     if data.grades:
         names.append(["grades", *data.grades])
     return {

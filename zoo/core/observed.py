@@ -57,6 +57,8 @@ class ObservedByLikelihood:
         parameters = {name: data.per_row(value) for name, value in self.add_parameters(data).items()}
         if data.weight is not None:
             parameters["weight"] = data.weight
+        if self.likelihood.of_choices:
+            parameters["choice"] = data.source.choice
         return self.likelihood.term(f, data.y, **parameters)
 
     # Its y has the mean and the class probabilities that the likelihood says: a hook of the user's need not.

@@ -14,6 +14,7 @@ from zoo.core.hooks import SHARED
 from zoo.core.keep import require_draws
 from zoo.core.missing_features import draws_for
 from zoo.core.protocols import Fitted
+from zoo.data.choices import choice_of_rows
 from zoo.data.multitask import MultiTaskData
 from zoo.data.new_rows import read_rows
 from zoo.support.seeds import generator
@@ -81,16 +82,18 @@ def read_prediction(
             posterior = as_arrays(fit.factory.predictive_posterior(fit, rng))
     position = {name: i for i, name in enumerate(known)}
     n_rows = features.shape[0]
+    task_codes = np.array([position[label] for label in labels], dtype=np.int64)
     rows = MultiTaskData(
         inputs=features if fit.data.transform is None else fit.data.transform.apply_x(features),
         row=np.arange(n_rows),
         y=np.ones(n_rows),
-        task=np.array([position[label] for label in labels], dtype=np.int64),
+        task=task_codes,
         task_names=known,
         feature_names=fit.data.feature_names,
         t=t_values,
         t_names=None if t_values is None else fit.data.t_names,
         incomplete=fit.data.incomplete,
+        choice=None if fit.data.choice is None else choice_of_rows(X, task_codes, fit.data),
     )
     rows.require_workable_scale(fitted=False)
     prepared = fit.factory.prepare(rows, fit.population_data, fit.data)

@@ -62,7 +62,8 @@ def predictive_draws(
         f"predictions of {counted(rows.n_rows, 'row', ',')} by {counted(n_draws, 'draw', ',')}",
         "Predict fewer rows at a time.",
     )
-    step = max(1, _VALUES_PER_BLOCK // n_draws)
+    # Alternatives of one choice cannot be drawn apart.
+    step = max(1, _VALUES_PER_BLOCK // n_draws) if rows.choice is None else rows.n_rows
     f = np.empty((n_draws, rows.n_rows))
     y = np.empty((n_draws, rows.n_rows))
     gaps = gap_slices(rows)

@@ -31,6 +31,7 @@ from zoo.core.responses import (
     drawn_responses,
     likelihood_overridden,
     mean_response,
+    most_probable,
     parameters_by_row,
     user_labels,
 )
@@ -300,7 +301,7 @@ def summaries(
     if not likelihood.labels:
         law = response_law(fit, rows, posterior, rng, new_task)
         return _real(fit, rows, posterior, rng, new_task, ci_prob) if law is None else law.summary(ci_prob)
-    law = None if new_task else function_law(fit, rows, rng)
+    law = None if new_task or likelihood.of_choices else function_law(fit, rows, rng)
     if law is None:
         f, y = drawn_responses(fit, rows, posterior, rng)
         result = NormalMixture(f, np.zeros_like(f)).summary(ci_prob)
@@ -311,7 +312,8 @@ def summaries(
         result["probability"] = expectation(
             lambda f: likelihood.probability(f, **parameters), law.mean, law.sd
         ).mean(axis=0)
-    result["label"] = user_labels(fit, result["mean"])
+    chosen = most_probable(rows, result["probability"]) if likelihood.of_choices else result["mean"]
+    result["label"] = user_labels(fit, chosen)
     return result
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "grades_of",
     "likelihood_overridden",
     "mean_response",
+    "most_probable",
     "parameters_by_row",
     "user_labels",
 ]
@@ -64,7 +65,9 @@ def class_probability(
     """Probability of the positive class at each draw and row, (S, n)."""
     if likelihood_overridden(fit):
         return y == 1.0
-    parameters = parameters_by_row(fit, rows, posterior, len(f))
+    parameters: dict[str, Any] = parameters_by_row(fit, rows, posterior, len(f))
+    if fit.factory.likelihood.of_choices:
+        parameters["choice"] = rows.choice
     return np.asarray(fit.factory.likelihood.probability(f, **parameters))
 
 
@@ -111,6 +114,16 @@ def grades_of(fit: Fitted) -> tuple[Any, ...]:
     if likelihood.responses != "grades":
         return ()
     return fit.data.grades or tuple(likelihood.grade_values.tolist())
+
+
+def most_probable(rows: MultiTaskData, probability: np.ndarray) -> np.ndarray:
+    """+1 in the row of each choice that is most probable, the first one of these, and -1 elsewhere; (n,)."""
+    choice = np.asarray(rows.choice)
+    order = np.lexsort((-probability, choice))
+    first = np.unique(choice[order], return_index=True)[1]
+    sign = np.full(len(probability), -1.0)
+    sign[order[first]] = 1.0
+    return sign
 
 
 def user_labels(fit: Fitted, sign: np.ndarray) -> np.ndarray:

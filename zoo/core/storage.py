@@ -36,6 +36,7 @@ OPTIONAL = (
     "zoo_formula",
     "zoo_mean",
     "zoo_grades",
+    "zoo_choice_column",
 )
 GROUPS = ("posterior", "observed_data", "constant_data")
 OPTIONAL_GROUPS = ("moments",)
@@ -74,6 +75,8 @@ def to_datatree(
         constant["t_column"] = ("t_column", list(data.t_names or ()))
     if data.weight is not None:
         constant["weight"] = ("obs", data.weight)
+    if data.choice is not None:
+        constant["choice"] = ("obs", data.choice.astype(_DATA_INTEGER))
     if isinstance(data.design, FormulaDesign):
         columns = enumerate(_with_named_levels(data.design).columns())
         constant |= {f"formula_column_{i}": ("formula_row", values) for i, values in columns}
@@ -177,6 +180,11 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
         ),
         **({} if fit.data.design is None else {"zoo_formula": json.dumps(fit.data.design.description())}),
         **({} if fit.data.intercept is None else {"zoo_intercept": json.dumps(fit.data.intercept)}),
+        **(
+            {}
+            if fit.data.choice_column is None
+            else {"zoo_choice_column": json.dumps(fit.data.choice_column)}
+        ),
         **({"zoo_grades": json.dumps(fit.data.grades)} if fit.data.grades else {}),
         **({"zoo_shared": json.dumps(fit.data.shared_names)} if fit.data.shared_names else {}),
         **_own_class(type(fit.factory)),

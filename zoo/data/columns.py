@@ -9,18 +9,22 @@ import numpy as np
 import pandas as pd
 
 from zoo.support.arrays import as_array, as_name
-from zoo.support.checks import finite_matrix, finite_vector, names, text_labels
-from zoo.support.frames import Labelled, in_order_of_names, read_column
+from zoo.support.checks import finite_matrix, finite_vector, is_sparse, names, text_labels
+from zoo.support.frames import Labelled, in_order_of_names, read_column, read_table
 from zoo.support.words import counted
 
 __all__ = [
+    "as_table",
     "graded",
     "listed",
+    "others",
     "positions",
     "require_one_column",
     "require_same_rows",
+    "rows_at",
     "task_column",
     "task_variable",
+    "texts",
     "weights",
     "weights_of_entries",
 ]
@@ -209,3 +213,29 @@ def weights_of_entries(weight: Any, observed: np.ndarray, labels: tuple[str, ...
             "Give a weight above 0, or NaN in Y to leave the entry out."
         )
     return values
+
+
+def texts(names_given: Any) -> tuple[str, ...]:
+    """Names as text, where a list of them is given; what else it may be is refused later."""
+    return tuple(map(str, names_given)) if isinstance(names_given, list | tuple | pd.Index) else ()
+
+
+def others(arguments: tuple[Any, ...], one: Any) -> list[Any]:
+    """The other arguments."""
+    return [value for value in arguments if value is not one]
+
+
+def as_table(df: Any) -> Any:
+    """A table as one of pandas; of a Dataset of xarray without the numbers of its rows."""
+    table = read_table(df, "df").values
+    rows = getattr(df, "dims", ()) if hasattr(df, "data_vars") else ()
+    return table.drop(columns=[name for name in rows if name in table.columns]) if rows else table
+
+
+def rows_at(values: Any, kept: np.ndarray) -> Any:
+    """These rows of a table, a column or an array."""
+    if isinstance(values, pd.DataFrame | pd.Series):
+        return values.iloc[kept]
+    if is_sparse(values):
+        return values[kept]
+    return values if values is None or np.ndim(values) == 0 else np.asarray(values)[kept]

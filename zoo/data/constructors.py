@@ -10,13 +10,18 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.categories import CategoryDesign, is_category
+from zoo.data.choices import choice_codes
 from zoo.data.columns import (
+    as_table,
     graded,
     listed,
+    others,
     require_one_column,
     require_same_rows,
+    rows_at,
     task_column,
     task_variable,
+    texts,
     weights,
     weights_of_entries,
 )
@@ -26,7 +31,6 @@ from zoo.support.checks import (
     finite_inputs,
     finite_matrix,
     finite_vector,
-    is_sparse,
     names,
     one_of,
     task_codes,
@@ -56,6 +60,7 @@ class Constructed(TaskRows):
         weight: Any = None,
         t_names: Sequence[str] | None = None,
         missing: str = "refuse",
+        choice: Any = None,
     ) -> Self:
         """Data from arrays in long form.
 
@@ -87,6 +92,9 @@ class Constructed(TaskRows):
             What becomes of missing values: an error names the first one; or rows with a gap in any argument are left
             out, and a warning counts them; or gaps in ``X`` stay, and method "nuts" draws them with the rest of the
             model, from a normal law of the features (see :mod:`zoo.core.missing_features`).
+        choice : (N,) array_like, optional
+            Rows of a task with the same label are alternatives of one choice, of which y says which one was chosen
+            (1 or True there, 0 elsewhere), for :class:`zoo.MultinomialLogit`.
 
         Raises
         ------
@@ -96,19 +104,21 @@ class Constructed(TaskRows):
             Names the argument and the first offending row, task or column; or the rows of two arguments have
             different labels (an index of pandas, a coordinate of xarray).
         """
-        beside = (X, y, task, t, weight)
+        beside = (X, y, task, t, weight, choice)
         rows_of = {
-            "X": read_table(X, "X", _texts(feature_names), _others(beside, X)),
+            "X": read_table(X, "X", texts(feature_names), others(beside, X)),
             "y": read_column(y, "y"),
             "task": read_column(task, "task"),
-            "t": read_table(t, "t", _texts(t_names), _others(beside, t)),
+            "t": read_table(t, "t", texts(t_names), others(beside, t)),
             "weight": read_column(weight, "weight"),
+            "choice": read_column(choice, "choice"),
         }
         require_same_rows(**rows_of)
-        X, y, task, t, weight = (part.values for part in rows_of.values())
-        kept = complete_rows(missing, {"X": X, "y": y, "task": task, "t": t, "weight": weight})
+        values: dict[str, Any] = {name: part.values for name, part in rows_of.items()}
+        kept = complete_rows(missing, values)
         if kept is not None:
-            X, y, task, t, weight = (_rows(part, kept) for part in (X, y, task, t, weight))
+            values = {name: rows_at(part, kept) for name, part in values.items()}
+        X, y, task, t, weight, choice = values.values()
         if X is None:
             X = np.empty((np.size(y), 0))
         X, feature_names = in_order_of_names(X, feature_names, "X", "feature_names")
@@ -123,6 +133,7 @@ class Constructed(TaskRows):
         features = names(feature_names, "feature_names", inputs.shape[1], prefix="x")
         column = task.name if isinstance(task, pd.Series) and isinstance(task.name, str) else None
         t_, t_labels = task_variable(t, n_rows, t_names)
+        chosen_from = getattr(choice, "name", None) if isinstance(choice, pd.Series) else None
         return cls(
             inputs=inputs,
             row=np.arange(n_rows),
@@ -137,6 +148,8 @@ class Constructed(TaskRows):
             # A column of features would be read as tasks.
             task_column=None if column in (*features, *(t_labels or ())) else column or None,
             incomplete=gaps is not None,
+            choice=None if choice is None else choice_codes(choice, codes, n_rows),
+            choice_column=None if chosen_from in (None, *features) else str(chosen_from),
         )
 
     @classmethod
@@ -150,6 +163,7 @@ class Constructed(TaskRows):
         weight: str | None = None,
         missing: str = "refuse",
         task_features: Sequence[str] = (),
+        choice: str | None = None,
     ) -> Self:
         """Data from a table with one row per observation.
 
@@ -178,13 +192,16 @@ class Constructed(TaskRows):
             feature (``size:hours``), gets a coefficient that all tasks share. Models with shared coefficients
             (:class:`zoo.NIWLinear`, :class:`zoo.MaxMargin` and others) then predict new tasks from theirs. See
             :mod:`zoo.data.categories`.
+        choice : str, optional
+            Column that numbers choices, of which each alternative is a row: rows of a task with the same label are
+            alternatives of each other, and y is 1 where one was chosen. For :class:`zoo.MultinomialLogit`.
 
         Raises
         ------
         ValueError
             Names the column that ``df`` lacks, or the first offending row.
         """
-        df = _table(df)
+        df = as_table(df)
         if not isinstance(df, pd.DataFrame):
             raise TypeError(
                 f"df is a {type(df).__name__}. Give a DataFrame of pandas, polars or Arrow, or use from_arrays or "
@@ -196,7 +213,7 @@ class Constructed(TaskRows):
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
         t_columns = [] if t is None else list(t) if isinstance(t, list | tuple | pd.Index) else [t]
         others = features is None
-        special: list[Any] = [y, *(c for c in (task, weight) if c is not None), *t_columns]
+        special: list[Any] = [y, *(c for c in (task, weight, choice) if c is not None), *t_columns]
         features = (
             [c for c in df.columns if c not in special] if features is None else listed(features, "features")
         )
@@ -226,6 +243,7 @@ class Constructed(TaskRows):
         for argument, columns in (
             ("task", [task]),
             ("weight", [weight]),
+            ("choice", [choice]),
             ("t", t_columns),
             ("features", features),
         ):
@@ -241,6 +259,7 @@ class Constructed(TaskRows):
             feature_names=list(X.columns),
             weight=None if weight is None else df[weight],
             missing="model" if missing == "model" else "refuse",
+            choice=None if choice is None else df[choice].rename(str(choice)),
         )
         data = data if design is None else replace(data, design=design, shared_names=design.shared_names)
         return data if task is None else replace(data, task_column=str(task))
@@ -275,10 +294,10 @@ class Constructed(TaskRows):
         """
         beside = (X, Y, weight)
         rows_of = {
-            "X": read_table(X, "X", _texts(feature_names), _others(beside, X)),
-            "Y": read_table(Y, "Y", _texts(task_names), _others(beside, Y)),
+            "X": read_table(X, "X", texts(feature_names), others(beside, X)),
+            "Y": read_table(Y, "Y", texts(task_names), others(beside, Y)),
         }
-        rows_of["weight"] = read_table(weight, "weight", (), _others(beside, weight))
+        rows_of["weight"] = read_table(weight, "weight", (), others(beside, weight))
         require_same_rows(**rows_of)
         X, Y, weight = (part.values for part in rows_of.values())
         X, feature_names = in_order_of_names(X, feature_names, "X", "feature_names")
@@ -371,28 +390,3 @@ class Constructed(TaskRows):
             else None,
         )
         return data if task is None or task in data.feature_names else replace(data, task_column=task)
-
-
-def _texts(names_given: Any) -> tuple[str, ...]:
-    """Names as text, where a list of them is given; what else it may be is refused later."""
-    return tuple(map(str, names_given)) if isinstance(names_given, list | tuple | pd.Index) else ()
-
-
-def _others(arguments: tuple[Any, ...], one: Any) -> list[Any]:
-    return [value for value in arguments if value is not one]
-
-
-def _table(df: Any) -> Any:
-    """A table as one of pandas; of a Dataset of xarray without the numbers of its rows."""
-    table = read_table(df, "df").values
-    rows = getattr(df, "dims", ()) if hasattr(df, "data_vars") else ()
-    return table.drop(columns=[name for name in rows if name in table.columns]) if rows else table
-
-
-def _rows(values: Any, kept: np.ndarray) -> Any:
-    """These rows of a table, a column or an array."""
-    if isinstance(values, pd.DataFrame | pd.Series):
-        return values.iloc[kept]
-    if is_sparse(values):
-        return values[kept]
-    return values if values is None or np.ndim(values) == 0 else np.asarray(values)[kept]

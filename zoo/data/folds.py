@@ -8,7 +8,7 @@ import numpy as np
 
 from zoo.data.rows import TaskRows
 
-__all__ = ["deal_rows", "folds_of_inputs", "folds_of_rows"]
+__all__ = ["deal_rows", "folds_of_inputs", "folds_of_rows", "of_units", "units_by_task"]
 
 # A random deal of inputs to folds can paint itself into a corner where tasks have few inputs each.
 _DEALS_OF_INPUTS = 100
@@ -16,9 +16,25 @@ _DEALS_OF_INPUTS = 100
 
 def folds_of_rows(data: TaskRows, n: int, rng: np.random.Generator) -> np.ndarray:
     """Fold in which each observation is held out, (N,); -1 for never."""
-    fold, dealt = deal_rows(data.rows_by_task(), data.n_rows, n, rng)
-    _require_enough(dealt, n, "rows")
-    return fold
+    fold, dealt = deal_rows(units_by_task(data), data.n_rows, n, rng)
+    _require_enough(dealt, n, "rows" if data.choice is None else "choices")
+    return of_units(data, fold)
+
+
+def units_by_task(data: TaskRows) -> list[np.ndarray]:
+    """Rows of each task that stand for what is dealt: each row for itself, or the first one of each choice."""
+    if data.choice is None:
+        return data.rows_by_task()
+    first = np.unique(data.choice, return_index=True)[1]
+    return [rows[np.isin(rows, first)] for rows in data.rows_by_task()]
+
+
+def of_units(data: TaskRows, values: np.ndarray) -> np.ndarray:
+    """What is said of the first row of each choice (N,), for all rows of it."""
+    if data.choice is None:
+        return values
+    _, first, choice = np.unique(data.choice, return_index=True, return_inverse=True)
+    return np.asarray(values[first][choice])
 
 
 def deal_rows(

@@ -14,7 +14,7 @@ import numpy as np
 
 from zoo.data.columns import listed, positions
 from zoo.data.constructors import Constructed
-from zoo.data.folds import folds_of_inputs, folds_of_rows
+from zoo.data.folds import folds_of_inputs, folds_of_rows, of_units, units_by_task
 from zoo.data.formula import data_from_formula, data_of_design
 from zoo.data.learned_mean import LearnedMean, out_of_fold
 from zoo.data.rows import Transform, location_and_scale
@@ -80,6 +80,10 @@ class MultiTaskData(Constructed):
         Names of the grades where y was a column of ordered categories: y then holds 1, 2, ... in their order.
     incomplete : bool
         Whether ``inputs`` may hold NaN, where values are missing and left to the model.
+    choice : (N,) int, optional
+        Rows with the same number are alternatives of one choice (:class:`zoo.MultinomialLogit`).
+    choice_column : str, optional
+        Name of the column that they came from: predictions read the choices of a table there.
     """
 
     @classmethod
@@ -170,13 +174,14 @@ class MultiTaskData(Constructed):
             t=None if self.t is None else self.t[index],
             weight=None if self.weight is None else self.weight[index],
             shared=None if self.shared is None else self.shared[index],
+            choice=None if self.choice is None else self.choice[index],
         )
 
     def split(self, test_size: float = 0.25, random_seed: Any = None) -> tuple[MultiTaskData, MultiTaskData]:
         """Training and test data, the test rows drawn at random inside each task.
 
         Every task keeps at least one training row. Observations that share an input (multi-label data)
-        go to the same side, so no test input is seen in training.
+        go to the same side, so no test input is seen in training, and so do the alternatives of one choice.
         """
         probability(test_size, "test_size")
         self._refuse_learned_mean("split")
@@ -186,9 +191,10 @@ class MultiTaskData(Constructed):
             test = np.isin(self.row, chosen)
         else:
             test = np.zeros(self.n_rows, dtype=bool)
-            for rows in self.rows_by_task():
+            for rows in units_by_task(self):
                 n_test = min(round(test_size * len(rows)), len(rows) - 1)
                 test[rng.permutation(rows)[: max(n_test, 0)]] = True
+            test = of_units(self, test)
         return self.take(~test), self.take(test)
 
     def folds(self, n: int = 5, random_seed: Any = None) -> list[tuple[MultiTaskData, MultiTaskData]]:
@@ -198,7 +204,7 @@ class MultiTaskData(Constructed):
         inside a task; a task with fewer rows than ``n`` is held out in as many folds as it has rows. Where
         observations share inputs (multi-label data), the inputs are dealt, so that no held-out input is seen in
         training. A task's only row, or with shared inputs its only input, stays in training always. All else is
-        held out exactly once.
+        held out exactly once. Alternatives of one choice stay together: choices are dealt, and not rows.
 
         Parameters
         ----------

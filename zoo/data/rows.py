@@ -88,6 +88,8 @@ class TaskRows:
     learned_mean: LearnedMean | None = None
     grades: tuple[str, ...] = ()
     incomplete: bool = False
+    choice: np.ndarray | None = None
+    choice_column: str | None = None
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
@@ -168,6 +170,7 @@ class TaskRows:
             f" and {len(effects)} are levels of {', '.join(sorted(set(effects.values())))}" if effects else ""
         )
         gaps = self.gaps
+        scaled += "" if self.choice is None else f", {counted(len(np.unique(self.choice)), 'choice')}"
         scaled += "" if gaps is None else f", {counted(int(gaps.sum()), 'value')} missing"
         place = f", t of {counted(columns, 'column')}" if columns else ""
         return (
@@ -176,14 +179,15 @@ class TaskRows:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """The data as a table, on the model's scale: features, ``t``, ``task``, ``y``, and ``weight`` if there is one.
+        """The data as a table, on the model's scale: features, ``t``, ``task``, ``y``; ``weight``, ``choice`` if there.
 
         ``MultiTaskData.from_frame(frame, y="y", task="task", t=data.t_names, weight="weight")`` reads it; without
-        its arguments ``t`` and ``weight`` those columns would be features. Sparse features are refused.
+        its arguments ``t``, ``weight`` and ``choice`` those columns would be features. Sparse features are refused.
         """
         self._refuse_sparse("a table of it")
         frame = pd.DataFrame(self.X, columns=list(self.feature_names))
-        own = ("task", "y", *(() if self.weight is None else ("weight",)))
+        beside = {"weight": self.weight, "choice": self.choice}
+        own = ("task", "y", *(name for name, values in beside.items() if values is not None))
         for argument, taken, what in (
             ("feature_names", self.feature_names, "feature"),
             ("t_names", self.t_names or (), "column of t"),
@@ -198,8 +202,9 @@ class TaskRows:
             frame[list(self.t_names or ())] = self.t
         frame["task"] = pd.Categorical.from_codes(self.task, dtype=pd.CategoricalDtype(list(self.task_names)))
         frame["y"] = self.y
-        if self.weight is not None:
-            frame["weight"] = self.weight
+        for name, values in beside.items():
+            if values is not None:
+                frame[name] = values
         return frame
 
     def original_y(self) -> np.ndarray:
@@ -231,6 +236,7 @@ class TaskRows:
             task_names=self.task_names[:n_tasks],
             t=None if self.t is None else self.t[old],
             weight=None if self.weight is None else self.weight[old],
+            choice=None if self.choice is None else self.choice[old],
         )
 
     def rows_by_task(self) -> list[np.ndarray]:

@@ -5,6 +5,7 @@ A loader looks for its files in the folder named by the environment variable ``Z
 Every file is held against its sha256 checksum.
 """
 
+from zoo.datasets.choices import simulate_choices
 from zoo.datasets.groups import simulate_groups
 from zoo.datasets.multilabel import (
     SparseMultiLabel,
@@ -33,6 +34,7 @@ __all__ = [
     "load_scene",
     "load_school",
     "load_yeast",
+    "simulate_choices",
     "simulate_conjoint",
     "simulate_groups",
     "simulate_joint_selection",

@@ -21,7 +21,9 @@ SMALLEST_PROBABILITY = 1e-12
 
 
 def kind_of_scores(likelihood: Likelihood) -> str:
-    """Which scores a likelihood has: those of labels, of grades, or of real responses and counts."""
+    """Which scores a likelihood has: those of choices, of labels, of grades, or of real responses and counts."""
+    if likelihood.of_choices:
+        return "choices"
     return likelihood.responses if likelihood.responses in ("labels", "grades") else "real responses"
 
 

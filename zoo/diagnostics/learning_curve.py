@@ -10,6 +10,7 @@ import pandas as pd
 
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
+from zoo.data.folds import of_units, units_by_task
 from zoo.data.multitask import MultiTaskData
 from zoo.diagnostics.scores import compare
 from zoo.likelihoods.base import Likelihood, code_of
@@ -121,7 +122,8 @@ def learning_curve(
 
 def _yardsticks(model: ModelFactory) -> list[ModelFactory]:
     responses = model.likelihood.responses
-    if responses in ("counts", "grades"):
+    responses = "choices" if model.likelihood.of_choices else responses
+    if responses in ("counts", "grades", "choices"):
         raise ValueError(
             f"yardsticks is not given, and the model is one of {responses}. Pass for instance "
             f"yardsticks=[zoo.PooledTasks(likelihood={code_of(model.likelihood)})]."
@@ -139,6 +141,6 @@ def _name(model: ModelFactory, taken: dict[str, Fit]) -> str:
 def _places(train: MultiTaskData, rng: np.random.Generator) -> np.ndarray:
     """The place of each row in a random order of those of its task."""
     place = np.empty(train.n_rows, dtype=int)
-    for rows in train.rows_by_task():
+    for rows in units_by_task(train):
         place[rng.permutation(rows)] = np.arange(len(rows))
-    return place
+    return of_units(train, place)

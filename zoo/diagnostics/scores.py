@@ -13,6 +13,7 @@ from zoo.core.predictive_law import has_normal_noise, response_law
 from zoo.data.columns import require_same_rows, weights
 from zoo.data.multitask import MultiTaskData
 from zoo.data.new_rows import require_test_data
+from zoo.diagnostics.choice_scores import choice_scores
 from zoo.diagnostics.grade_scores import (
     SMALLEST_PROBABILITY,
     grade_scores,
@@ -202,7 +203,7 @@ def compare(
     Parameters
     ----------
     fits : dict of str to Fit
-        All for real responses, all for labels, or all for grades.
+        All for real responses, all for labels, all for grades, or all for choices.
     test : MultiTaskData
         Rows of known tasks, on the user's scale or standardized. Where they have weights, all scores are weighted: a
         row of weight 2 counts as two rows alike.
@@ -216,7 +217,8 @@ def compare(
     pandas.DataFrame
         One row per fit. Real responses: explained variance in percent (pooled, and averaged over tasks), RMSE,
         MAE, coverage of the interval in percent. Labels: accuracy, micro and macro F1 in percent, mean log loss.
-        Grades: see :func:`zoo.diagnostics.grade_scores.grade_scores`.
+        Grades: see :func:`zoo.diagnostics.grade_scores.grade_scores`; choices:
+        :func:`zoo.diagnostics.choice_scores.choice_scores`.
 
     Raises
     ------
@@ -239,7 +241,12 @@ def compare(
     if kind == "grades":
         for name, fit in fits.items():
             require_same_grades(test, fit, name)
-    score = {"labels": _label_scores, "grades": grade_scores, "real responses": _real_scores}[kind]
+    score = {
+        "choices": choice_scores,
+        "labels": _label_scores,
+        "grades": grade_scores,
+        "real responses": _real_scores,
+    }[kind]
     rows = {
         name: score(test, fit.predict(test, ci_prob=ci_prob, random_seed=random_seed))
         for name, fit in fits.items()

@@ -9,6 +9,7 @@ from zoo.likelihoods.hinge import Hinge, NormalisedHinge
 from zoo.likelihoods.laplace_noise import LaplaceNoise
 from zoo.likelihoods.laws import Beta, Flat, Gamma, InverseGammaOfSquare, Law, LogNormal
 from zoo.likelihoods.logistic import Logistic
+from zoo.likelihoods.multinomial_logit import MultinomialLogit
 from zoo.likelihoods.negative_binomial import NegativeBinomial
 from zoo.likelihoods.ordinal import Ordinal
 from zoo.likelihoods.poisson import Poisson
@@ -31,6 +32,7 @@ __all__ = [
     "Likelihood",
     "LogNormal",
     "Logistic",
+    "MultinomialLogit",
     "NegativeBinomial",
     "NormalisedHinge",
     "Ordinal",

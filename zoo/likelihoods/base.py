@@ -57,6 +57,9 @@ class Likelihood:
     weights: ClassVar[bool] = True
     """Whether ``term`` takes a ``weight`` of every row, which multiplies its log likelihood."""
 
+    of_choices: ClassVar[bool] = False
+    """Whether rows are alternatives of choices, whose densities hang together (:class:`zoo.MultinomialLogit`)."""
+
     parameter_names: ClassVar[tuple[str, ...]] = ()
     """Fields that are positive parameters of the density, each a number, ``"learned"``, or a prior."""
 

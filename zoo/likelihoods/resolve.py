@@ -20,6 +20,7 @@ LIKELIHOODS = {
     "normalised_hinge": ("zoo.likelihoods.hinge", "NormalisedHinge"),
     "epsilon_insensitive": ("zoo.likelihoods.epsilon_insensitive", "EpsilonInsensitive"),
     "logistic": ("zoo.likelihoods.logistic", "Logistic"),
+    "multinomial_logit": ("zoo.likelihoods.multinomial_logit", "MultinomialLogit"),
     "probit": ("zoo.likelihoods.probit", "Probit"),
     "ordinal": ("zoo.likelihoods.ordinal", "Ordinal"),
     "poisson": ("zoo.likelihoods.poisson", "Poisson"),

@@ -31,13 +31,17 @@ class Accuracy(NamedTuple):
 def yardsticks_of(fit: Fit, random_seed: Any) -> dict[str, Fit]:
     """Each task alone, and all tasks as one, fitted to the same rows.
 
-    None of counts and grades, for which the yardsticks have no method that takes a second only, and none where there
-    are so many features that a regression on them takes long.
+    None of counts, grades and choices, for which the yardsticks have no method that takes a second only, and none where
+    there are so many features that a regression on them takes long.
     """
-    responses = fit.factory.likelihood.responses
-    if responses in ("counts", "grades") or not 0 < fit.data.n_features <= _MOST_FEATURES:
+    likelihood = fit.factory.likelihood
+    if (
+        likelihood.responses in ("counts", "grades")
+        or likelihood.of_choices
+        or not 0 < fit.data.n_features <= _MOST_FEATURES
+    ):
         return {}
-    word = "logistic" if fit.factory.likelihood.labels else "gaussian"
+    word = "logistic" if likelihood.labels else "gaussian"
     models = (IndependentTasks(likelihood=word), PooledTasks(likelihood=word))
     with warnings.catch_warnings():
         # The fit has said so of the user's own model, where it has no constant either.

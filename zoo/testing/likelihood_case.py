@@ -25,7 +25,8 @@ _LARGEST_DISTANCE = float(np.sqrt(np.log(2.0 / 1e-7) / (2.0 * _DRAWS)))
 class LikelihoodTestCase:
     """Tests of one likelihood: subclass it and override :meth:`make_likelihood`.
 
-    The density is looked at with every learned parameter at ``parameter`` (0.7).
+    The density is looked at with every learned parameter at ``parameter`` (0.7). Of a likelihood of choices it is that
+    of the choice between a row with f and one with 0.
     """
 
     parameter: float = 0.7
@@ -40,14 +41,32 @@ class LikelihoodTestCase:
         """Log density of coded y (n,) at f (n,)."""
         likelihood = self.make_likelihood()
         y, f = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64))
+        if likelihood.of_choices:
+            return self._log_density_of_pairs(y, f, weight)
         parameters = {name: np.float64(self.parameter) for name in likelihood.learned}
         with pm.Model(coords={"obs": np.arange(len(y))}, model=None):
             term = likelihood.term(f.copy(), y.copy(), weight, **parameters)
         return np.asarray(pm.logp(term, y.copy()).eval(mode=QUICK))
 
+    def _log_density_of_pairs(self, y: np.ndarray, f: np.ndarray, weight: Any) -> np.ndarray:
+        """Of choices between a row with f and one with 0."""
+        likelihood: Any = self.make_likelihood()
+        both = {"y": np.concatenate([y, -y]), "f": np.concatenate([f, np.zeros(len(f))])}
+        with pm.Model(coords={"obs": np.arange(2 * len(y))}, model=None):
+            twice = None if weight is None else np.tile(weight, 2)
+            term = likelihood.term(both["f"], both["y"], twice, choice=np.tile(np.arange(len(y)), 2))
+        rows = np.asarray(pm.logp(term, both["y"]).eval(mode=QUICK))
+        return rows[: len(y)] + rows[len(y) :]
+
     def draws(self, f: float) -> np.ndarray:
         """Draws of y (n,) at one f."""
         likelihood = self.make_likelihood()
+        if likelihood.of_choices:
+            choice: dict[str, Any] = {"choice": np.tile(np.arange(_DRAWS), 2)}
+            values = np.concatenate([np.full(_DRAWS, f), np.zeros(_DRAWS)])
+            with pm.Model(coords={"obs": np.arange(2 * _DRAWS)}, model=None):
+                term = likelihood.term(values, np.ones(2 * _DRAWS), **choice)
+                return np.asarray(pm.draw(term, random_seed=1))[:_DRAWS]
         parameters = {name: np.float64(self.parameter) for name in likelihood.learned}
         with pm.Model(coords={"obs": np.arange(_DRAWS)}, model=None):
             term = likelihood.term(np.full(_DRAWS, f), np.ones(_DRAWS), **parameters)
@@ -122,7 +141,13 @@ class LikelihoodTestCase:
         """Probabilities of classes and grades are those of the density; other responses have a mean."""
         likelihood = self.make_likelihood()
         parameters: dict[str, Any] = {name: np.full((1, 1), self.parameter) for name in likelihood.learned}
-        if likelihood.labels:
+        if likelihood.of_choices:
+            pairs = np.stack([_F, np.zeros(len(_F))])
+            parameters["choice"] = np.tile(np.arange(len(_F)), 2)
+            found = np.asarray(likelihood.probability(pairs.reshape(1, -1), **parameters)).reshape(2, -1)
+            np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-12)
+            np.testing.assert_allclose(found[0], np.exp(self.log_density(np.ones(len(_F)), _F)), rtol=1e-8)
+        elif likelihood.labels:
             if likelihood.proper:
                 expected = np.exp(self.log_density(np.ones(len(_F)), _F))
                 found = np.asarray(likelihood.probability(_F[None], **parameters))[0]

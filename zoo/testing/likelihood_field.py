@@ -18,6 +18,7 @@ from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.hinge import Hinge, NormalisedHinge
 from zoo.likelihoods.laplace_noise import LaplaceNoise
 from zoo.likelihoods.logistic import Logistic
+from zoo.likelihoods.multinomial_logit import MultinomialLogit
 from zoo.likelihoods.negative_binomial import NegativeBinomial
 from zoo.likelihoods.ordinal import Ordinal
 from zoo.likelihoods.poisson import Poisson
@@ -44,6 +45,7 @@ _LIKELIHOODS: tuple[Likelihood, ...] = (
     EpsilonInsensitive(C="learned"),
     Poisson(),
     NegativeBinomial(),
+    MultinomialLogit(),
     ZeroInflatedPoisson(),
     ZeroInflatedNegativeBinomial(extra_zeros=0.2),
 )
@@ -84,6 +86,8 @@ class LikelihoodTests:
 def _suited(data: MultiTaskData, likelihood: Likelihood) -> MultiTaskData:
     """The rows with responses of the likelihood's kind, on the scale of the user."""
     data = replace(data, transform=None)
+    if likelihood.of_choices:
+        return _pairs(data)
     if likelihood.labels:
         return replace(data, y=np.where(np.arange(data.n_rows) % 3 > 0, 1.0, -1.0))
     if isinstance(likelihood, Ordinal):
@@ -92,6 +96,14 @@ def _suited(data: MultiTaskData, likelihood: Likelihood) -> MultiTaskData:
         return replace(data, y=np.floor(np.abs(data.y)))
     spread = float(np.std(data.y))
     return replace(data, y=(data.y - data.y.mean()) / (spread if spread > 0.0 else 1.0))
+
+
+def _pairs(data: MultiTaskData) -> MultiTaskData:
+    """The rows of each task as choices between two, of which the first one was chosen; a last one alone is left out."""
+    rows = np.concatenate([rows[: len(rows) // 2 * 2] for rows in data.rows_by_task()])
+    kept = data.take(rows)
+    place = np.arange(kept.n_rows)
+    return replace(kept, choice=place // 2, y=np.where(place % 2 == 0, 1.0, -1.0))
 
 
 def _densities(
@@ -112,6 +124,8 @@ def _densities(
         name: np.asarray(value)[index] if np.ndim(value) == 1 and index is not None else np.asarray(value)
         for name, value in zip(likelihood.learned, parameters, strict=True)
     }
+    if likelihood.of_choices:
+        own["choice"] = np.arange(len(y)) // 2
     with pm.Model(coords={"obs": np.arange(len(y))}, model=None):
         term = likelihood.term(np.asarray(values), y, **own)
     return np.asarray(found), np.asarray(pm.logp(term, y).eval(mode=QUICK))

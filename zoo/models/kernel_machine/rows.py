@@ -64,6 +64,7 @@ def kernel_rows(data: MultiTaskData, known: MultiTaskData | None) -> KernelRows:
         t=data.t,
         transform=data.transform,
         weight=data.weight,
+        choice=data.choice,
         t_names=data.t_names,
         known=None if known is None else kernel_rows(known, None),
     )

@@ -15,6 +15,7 @@ from zoo.inference.em.algorithm import (
     expectation_maximisation,
 )
 from zoo.inference.gibbs.augmented_population import AugmentedPopulationKernel
+from zoo.inference.gibbs.choice_kernel import ChoicePopulationKernel
 from zoo.inference.gibbs.likelihood_moves import moves_pay
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.run.chains import run_chains
@@ -40,10 +41,10 @@ class NIWEngines(NIWHierarchy):
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if not self.augmented:
+        if not self.augmented and not self.likelihood.of_choices:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
-        if not self._conjugate or self.shared or self.scale_sd is not None:
+        if not self._conjugate or self.likelihood.of_choices or self.shared or self.scale_sd is not None:
             return [gibbs, *super().method_table()]
         return [
             gibbs,
@@ -59,6 +60,8 @@ class NIWEngines(NIWHierarchy):
 
     def unserved(self, method: str) -> str:
         """Why a method that others have cannot do with these fields; nothing where that is not the reason."""
+        if method == "laplace" and self.likelihood.of_choices:
+            return super().unserved(method)
         if method == "em" and self._conjugate and self.shared:
             return "method 'em' knows no shared coefficients, and shared names such ones."
         if method == "em" and self._conjugate and self.scale_sd is not None:
@@ -68,6 +71,13 @@ class NIWEngines(NIWHierarchy):
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
         """The method that a fit takes; raises where it has no shared coefficients."""
         name = super().choose_method(method, data)
+        if name == "gibbs" and self.likelihood.of_choices and (names := self.shared_features(data)):
+            if method is None:
+                return "nuts"
+            raise UnsupportedMethodError(
+                f"method 'gibbs' of choices knows no shared coefficients, and {', '.join(map(repr, names))} have such "
+                "ones. Use method='nuts'."
+            )
         if name == "em" and (names := self.shared_features(data)):
             raise UnsupportedMethodError(
                 f"method 'em' knows no shared coefficients, and {', '.join(map(repr, names))} have such ones. Use "
@@ -127,6 +137,10 @@ class NIWEngines(NIWHierarchy):
         Gaussian, there are no collapsed moves.
         """
         population = self.population(data)
+        if self.likelihood.of_choices and group_moves is not None:
+            raise ValueError(
+                "group_moves is given, and the sampler of choices has moves of its own. Leave it out."
+            )
         off = group_moves is False
         if off:
             options = {"loose": 0, **options}
@@ -150,6 +164,8 @@ class NIWEngines(NIWHierarchy):
             "shared": self.engine_shared(data),
             "scale_sd": self.scale_sd,
         }
+        if self.likelihood.of_choices:
+            return ChoicePopulationKernel(**{**hierarchy, "group_moves": False}, choice=data.choice)
         if not self._conjugate:
             options.pop("loose", None)
             if off:
@@ -166,7 +182,7 @@ class NIWEngines(NIWHierarchy):
 
     def _crawls(self, data: MultiTaskData, y: np.ndarray) -> bool:
         """Whether augmentation alone hardly moves, for prepared data and coded y."""
-        if self._conjugate:
+        if self._conjugate or self.likelihood.of_choices:
             return False
         weight = np.ones(len(y)) if data.weight is None else data.weight
         return moves_pay(self.augmentation(data), None, y, weight)

@@ -163,6 +163,7 @@ class NIWGaussianProcess(NIWBase):
             t_names=data.t_names,
             transform=data.transform,
             weight=data.weight,
+            choice=data.choice,
             shared_names=data.shared_names,
             shared=data.shared,
             design=data.design,

@@ -112,6 +112,7 @@ def varying_rows(
         t=None if data.t is None else (data.t - scale.t_mean) / scale.t_scale,
         transform=data.transform,
         weight=data.weight,
+        choice=data.choice,
         t_names=data.t_names,
         known=fitted,
         scale=scale,

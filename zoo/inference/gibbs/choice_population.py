@@ -1,0 +1,206 @@
+r"""A move of the mean and the covariance of a population together with all its tasks, for choices.
+
+Where tasks say little, their coefficients follow the population, which then hardly moves given them. So the
+population also moves while :math:`z_t = L^{-1}(w_t - \mu)` stay, with :math:`C = L L'` (an interweaving of the
+centred and the non-centred form, Yu & Meng 2011). Then
+
+.. math::
+
+    w_t = \mu + L z_t, \quad z_t \sim N(0, I)
+
+is linear in the vector :math:`\theta` of :math:`\mu` and of the lower triangle of L, and tasks move with it. Its prior
+is that of :math:`C \sim IW(\nu, I)` and :math:`\mu \mid C \sim N(0, C / \pi)`, with the Jacobian of :math:`C = L L'`:
+
+.. math::
+
+    \log p(\theta) = -\sum_{i=1}^D (\nu + 1 + i) \log l_{ii} - \tfrac12 \| L^{-1} \|^2
+    - \tfrac{\pi}{2} | L^{-1} \mu |^2 .
+
+Of the exponent, :math:`\nu + D + 1` come from the density of C and 1 from that of the mean, and :math:`D - i + 1` go to
+the Jacobian. The proposal is a t law around a point that depends on z and on the data, and not on :math:`\theta`: two
+steps of Newton's method, with the curvature of the first one, from the population that
+:mod:`zoo.inference.gibbs.choice_moves` finds before anything is drawn. It is taken by the rule of Metropolis and
+Hastings.
+
+The order of the features means something in L. So each move takes another order, drawn at random, and of many features
+only the last rows of L, so that :math:`\theta` has some thirty entries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zoo.inference.compiled import njit
+from zoo.inference.gibbs.choice_likelihood import add_derivatives, log_density
+from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
+from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
+
+__all__ = ["move_population"]
+
+_ENTRIES, _STEPS = 30, 2
+# Of the t law of the proposal: of thirty entries, eight degrees of freedom would reach too far too often.
+_DEGREES = 40.0
+# Below it a diagonal entry on the way to the proposal is taken for this one.
+_LEAST = 0.05
+
+
+@njit(cache=True, nogil=True)
+def _log_prior(L, mu, nu, pi):
+    """Of mean and lower factor."""
+    D, total = len(mu), 0.0
+    for i in range(D):
+        if L[i, i] <= 0.0:
+            return -np.inf
+        total -= (nu + 2.0 + i) * np.log(L[i, i])
+    M = np.linalg.inv(L)
+    m = M @ mu
+    return total - 0.5 * np.sum(M * M) - 0.5 * pi * (m @ m)
+
+
+@njit(cache=True, nogil=True)
+def _prior_gradient(L, mu, nu, pi):
+    """In L (D, D), of which the lower triangle counts, and in the mean."""
+    D = len(mu)
+    safe = L.copy()
+    for i in range(D):
+        safe[i, i] = max(safe[i, i], _LEAST)
+    M = np.linalg.inv(safe)
+    m = M @ mu
+    of_L = M.T @ M @ M.T + pi * np.outer(M.T @ m, m)
+    for i in range(D):
+        of_L[i, i] -= (nu + 2.0 + i) / safe[i, i]
+    return of_L, -pi * (M.T @ m)
+
+
+@njit(cache=True, nogil=True)
+def _unpack(theta, first, L, mu):
+    """Put the entries of the rows from ``first`` on into L and the mean."""
+    q = 0
+    for i in range(first, len(mu)):
+        mu[i] = theta[q]
+        q += 1
+        for j in range(i + 1):
+            L[i, j] = theta[q]
+            q += 1
+
+
+@njit(cache=True, nogil=True)
+def _coefficients(order, L, mu, z, w):
+    """Of one task, in the order of the features."""
+    for i in range(len(mu)):
+        total = mu[i]
+        for j in range(i + 1):
+            total += L[i, j] * z[j]
+        w[order[i]] = total
+
+
+@njit(cache=True, nogil=True)
+def _pack(first, L, mu, theta):
+    """The inverse of :func:`_unpack`."""
+    q = 0
+    for i in range(first, len(mu)):
+        theta[q] = mu[i]
+        q += 1
+        for j in range(i + 1):
+            theta[q] = L[i, j]
+            q += 1
+
+
+@njit(cache=True, nogil=True)
+def _add_gradient(order, first, slope, z, step):
+    """Add what the gradient of one task in its coefficients says of the entries."""
+    q = 0
+    for i in range(first, len(order)):
+        s = slope[order[i]]
+        step[q] += s
+        for j in range(i + 1):
+            step[q + 1 + j] += s * z[j]
+        q += i + 2
+
+
+@njit(cache=True, nogil=True)
+def _add_curvature(order, first, H, z, A):
+    """Add what minus the Hessian of one task, a lower triangle, says of the entries; to a lower triangle."""
+    q = 0
+    for i in range(first, len(order)):
+        r = 0
+        for k in range(first, i + 1):
+            h = H[max(order[i], order[k]), min(order[i], order[k])]
+            A[q, r] += h
+            for m in range(k + 1):
+                A[q, r + 1 + m] += h * z[m]
+            for j in range(i + 1):
+                hz = h * z[j]
+                A[q + 1 + j, r] += hz
+                for m in range(k + 1):
+                    A[q + 1 + j, r + 1 + m] += hz * z[m]
+            r += k + 2
+        q += i + 2
+
+
+@njit(cache=True, nogil=True)
+def _proposal(choices, order, Z, first, L, mu, nu, pi, theta, A):
+    """Go from ``theta`` towards the mode, in place; ``A``: lower factor of the curvature at the start."""
+    T, D = Z.shape
+    w, slope, H = np.empty(D), np.empty(D), np.empty((D, D))
+    step = np.empty(len(theta))
+    A[:] = np.eye(len(theta))
+    for turn in range(_STEPS):
+        _unpack(theta, first, L, mu)
+        of_L, of_mu = _prior_gradient(L, mu, nu, pi)
+        _pack(first, of_L, of_mu, step)
+        for t in range(T):
+            _coefficients(order, L, mu, Z[t], w)
+            slope[:] = 0.0
+            H[:] = 0.0
+            add_derivatives(choices, choices.tasks[t], choices.tasks[t + 1], w, slope, H, turn == 0)
+            _add_gradient(order, first, slope, Z[t], step)
+            if turn == 0:
+                _add_curvature(order, first, H, Z[t], A)
+        if turn == 0:
+            factorise(A)
+        solve_lower(A, step)
+        solve_transposed(A, step)
+        theta += step
+
+
+@njit(cache=True, nogil=True)
+def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, density):
+    """One proposal; W (T, D), mean (D,), P (D, D) and ``density`` (T,), the log likelihoods, in place; 1 where taken.
+
+    ``start_mean`` (D,) and ``start_cov`` (D, D) are the population that the proposal starts from.
+    """
+    T, D = W.shape
+    order = rng.permutation(D)
+    C = np.linalg.inv(P)
+    L, mu = np.linalg.cholesky(0.5 * (C + C.T)[order][:, order]), mean[order]
+    Z = np.linalg.solve(L, (W[:, order] - mu).T).T.copy()
+    first, entries = D - 1, D + 1
+    while first > 0 and entries + first + 1 <= _ENTRIES:
+        entries += first + 1
+        first -= 1
+    now, point, A = np.empty(entries), np.empty(entries), np.empty((entries, entries))
+    _pack(first, L, mu, now)
+    _pack(first, np.linalg.cholesky(start_cov[order][:, order]), start_mean[order], point)
+    new_L, new_mu = L.copy(), mu.copy()
+    _proposal(choices, order, Z, first, new_L, new_mu, nu, pi, point, A)
+    step = draw_from_t(rng, A, _DEGREES)
+    ratio = log_proposal(A, now - point, _DEGREES) - log_proposal(A, step, _DEGREES)
+    _unpack(point + step, first, new_L, new_mu)
+    ratio += _log_prior(new_L, new_mu, nu, pi) - _log_prior(L, mu, nu, pi)
+    if ratio == -np.inf:
+        return 0
+    then, moved = np.empty(T), np.empty((T, D))
+    for t in range(T):
+        _coefficients(order, new_L, new_mu, Z[t], moved[t])
+        then[t] = log_density(choices, choices.tasks[t], choices.tasks[t + 1], moved[t])
+    if ratio + np.sum(then) - np.sum(density) <= -rng.standard_exponential():
+        return 0
+    W[:] = moved
+    density[:] = then
+    mean[order] = new_mu
+    inverse = np.linalg.inv(new_L @ new_L.T)
+    for i in range(D):
+        for j in range(D):
+            P[order[i], order[j]] = 0.5 * (inverse[i, j] + inverse[j, i])
+    return 1

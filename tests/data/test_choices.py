@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import zoo
+from zoo.cli.commands import main
 
 LOGIT = zoo.NIWLinear(likelihood="multinomial_logit")
 
@@ -207,3 +208,37 @@ def test_other_engines_refuse_choices():
 def test_simulated_choices_are_choices():
     data, _ = LOGIT.simulate(data_of(table()), random_seed=1)
     LOGIT.validate(data)
+
+
+def test_brands_are_coded_alike(fit):
+    """A column of text becomes features, and test rows get them and their choices by `like`."""
+    frame = table().assign(brand=lambda t: np.array(["A", "B", "C"])[np.arange(len(t)) % 3])
+    data = data_of(frame)
+    assert data.feature_names == ("price", "size", "brand[B]", "brand[C]")
+    other = data.like(frame.sample(frac=1.0, random_state=1))
+    assert len(np.unique(other.choice)) == 30
+    LOGIT.validate(other)
+    branded = LOGIT.fit(data, draws=20, tune=20, chains=1, random_seed=1, progress=False)
+    assert np.isfinite(zoo.diagnostics.compare({"": branded}, other).to_numpy()).all()
+
+
+def test_in_a_shell(tmp_path, capsys):
+    """`zoo fit --choice` adds no intercept; `zoo predict` and the report read the column of the fit."""
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    table().to_csv(train, index=False)
+    table(seed=4).to_csv(test, index=False)
+    asked = ["--y", "chosen", "--task", "person", "--set", "likelihood=multinomial_logit", "--chains", "1"]
+    asked += ["--draws", "20", "--tune", "20", "--out", str(tmp_path / "fit.nc"), "--data", str(train)]
+    assert main(["fit", "NIWLinear", *asked]) == 2  # a question would be a feature
+    assert "Name the column that numbers the choices" in capsys.readouterr().err
+    assert main(["fit", "NIWLinear", *asked, "--choice", "question"]) == 0
+    saved = str(tmp_path / "fit.nc")
+    assert zoo.load(saved).data.feature_names == ("price", "size")
+    assert main(["predict", saved, "--data", str(test), "--out", str(tmp_path / "p.csv")]) == 0
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert found["probability"].sum() == pytest.approx(30.0)
+    assert main(["report", saved, "--test", str(test), "--out", str(tmp_path / "report")]) == 0
+    assert "hit rate" in (tmp_path / "report" / "report.html").read_text()
+    assert main(["fit", "NIWLinear", "--data", str(train), "--out", saved, "--overwrite", "--formula",
+                 "chosen ~ price + (price | person)", "--choice", "question"]) == 2  # fmt: skip
+    assert "formulas know no choices" in capsys.readouterr().err

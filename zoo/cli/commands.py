@@ -127,9 +127,7 @@ def fit(
     data: Annotated[Path, typer.Option(help="CSV file with a header, one row per observation.")],
     out: Annotated[Path, typer.Option(help="NetCDF file to write, a new one.")],
     y: Annotated[str | None, typer.Option(help="Column of the response or label.")] = None,
-    task: Annotated[
-        str | None, typer.Option(help="Column of the task. Default: all rows are of one task.")
-    ] = None,
+    task: Annotated[str | None, typer.Option(help="Column of the task. Default: one task.")] = None,
     t: Annotated[
         list[str] | None,
         typer.Option(
@@ -137,6 +135,7 @@ def fit(
         ),
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of the weight of a row.")] = None,
+    choice: Annotated[str | None, typer.Option(help="Column that numbers the choices of a task.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Feature columns, comma-separated. Default: all others.")
     ] = None,
@@ -178,7 +177,7 @@ def fit(
     factory = factory_of(model, set_ or [])
     with staged_file(out) as temporary:
         training, remembered = training_data(
-            data, y, task, split_names(features), t or [], weight, formula, missing
+            data, y, task, split_names(features), t or [], weight, formula, missing, choice
         )
         training = with_constant(training, factory) if intercept and formula is None else training
         if standardize:

@@ -150,8 +150,8 @@ def split_names(names: str | None) -> list[str] | None:
 
 
 def with_constant(data: MultiTaskData, factory: ModelFactory) -> MultiTaskData:
-    """The data with a feature that is 1 everywhere, unless the model has one, or a column has its name."""
-    if getattr(factory, "intercept", False):
+    """The data with a feature that is 1 everywhere, unless there is one, or choices, which need none."""
+    if getattr(factory, "intercept", False) or data.choice is not None:
         return data
     if INTERCEPT in data.feature_names:
         typer.echo(f"The data have a column {INTERCEPT!r}: none is added.")

@@ -132,7 +132,8 @@ def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
     table = read_rows_of(fitted, path, column, [response] if data.grades else [], "--test")
     t, features = list(data.t_names or ()), list(data.feature_names)
     if design is None:
-        require_columns(table, path, {"--y": [response], "the fit": [column, *t, *features]})
+        choices = [] if data.choice_column is None else [data.choice_column]
+        require_columns(table, path, {"--y": [response], "the fit": [column, *t, *features, *choices]})
     else:
         wanted = [*design.response_columns, *design.variables, column, *t]
         require_columns(table, path, {f"the {design.kind} of the fit": wanted})
@@ -142,7 +143,9 @@ def test_data(fitted: Fit, path: Path, y: str | None) -> MultiTaskData:
     if design is not None:
         rows = data.like(table)
     else:
-        rows = MultiTaskData.from_frame(table, y=response, task=column, features=features, t=t or None)
+        rows = MultiTaskData.from_frame(
+            table, y=response, task=column, features=features, t=t or None, choice=data.choice_column
+        )
     return _weighted(rows, table, fitted)
 
 

@@ -34,11 +34,21 @@ def training_data(
     weight: str | None,
     formula: str | None,
     missing: str,
+    choice: str | None = None,
 ) -> tuple[MultiTaskData, dict[str, Any]]:
     """The data of a CSV file by the options of ``zoo fit``, and what a file of the fit remembers of them."""
     if formula is not None:
+        if choice is not None:
+            raise ValueError(
+                "--choice and --formula are given, and formulas know no choices. Give --y, --task and --features."
+            )
         return _by_formula(
-            path, formula, {"--y": y, "--task": task, "--features": features}, t, weight, missing
+            path,
+            formula,
+            {"--y": y, "--task": task, "--features": features},
+            t,
+            weight,
+            missing,
         )
     if y is None:
         raise ValueError("--y is missing. Name the column of the response, or give a formula by --formula.")
@@ -46,10 +56,10 @@ def training_data(
 
     table = read_csv(path, [task], [*(features or ()), *t])
     columns = {"--y": [y], "--task": [task] if task else None, "--t": list(t)}
-    columns["--weight"] = [weight] if weight else None
+    columns |= {"--weight": [weight] if weight else None, "--choice": [choice] if choice else None}
     require_columns(table, path, {**columns, "--features": features})
     remembered = _told(y, task, weight, table)
-    others = {y, task, weight, *t}
+    others = {y, task, weight, choice, *t}
     data = MultiTaskData.from_frame(
         _with_ordered_tasks(table, task),
         y=y,
@@ -59,6 +69,7 @@ def training_data(
         t=list(t) or None,
         weight=weight,
         missing=missing,
+        choice=choice,
     )
     return data, remembered
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo.data.choices import choice_of_rows
 from zoo.data.columns import listed, positions
 from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows, of_units, units_by_task
@@ -145,7 +146,9 @@ class MultiTaskData(Constructed):
         data = data_of_design(
             type(self), self.design, table, list(self.t_names) if self.t_names else None, None
         )
-        return replace(data, shared_names=self.shared_names, design=self.design)
+        choice = None if self.choice is None else choice_of_rows(table, data.task, self)
+        same = {"shared_names": self.shared_names, "design": self.design, "choice_column": self.choice_column}
+        return replace(data, choice=choice, **same)
 
     def take(self, rows: Any) -> MultiTaskData:
         """The observations at these positions (integers or a boolean mask); tasks and names stay.

@@ -1,6 +1,6 @@
 """Choices between alternatives: `NIWLinear(likelihood="multinomial_logit")` against R's bayesm and NUTS, in one run.
 
-    python benchmarks/choices.py [--draws 6000] [--seeds 1 2 3] [--nuts] [--camera]
+    python benchmarks/choices.py [--draws 6000] [--seeds 1 2 3] [--nuts] [--camera] [--conjoint]
 
 1,000 people choose 12 times among 4 alternatives of 6 attributes, with coefficients ``w_t ~ N(mu, C)``. bayesm's
 ``rhierMnlRwMixture`` with one component (Debian's r-cran-bayesm) samples the same model, with the same priors of mu and
@@ -15,6 +15,10 @@ counted, compilation not, one process each; and the share of the true coefficien
 ``--camera``: 332 people chose 16 times among four cameras and none of them (the data set ``camera`` of bayesm). The
 last three choices of each person are held out. Printed: mean log loss and hit rate of them by the hierarchy, by
 bayesm, by one logit for all people and by an even guess.
+
+``--conjoint``: the simulated customers of table 1 of Evgeniou, Micchelli & Pontil (2005), of whom
+``zoo reproduce evgeniou2005`` has errors by the paper's methods. Printed: errors in percent of the hierarchical logit
+(here of single products, that are liked or not), mean over two panels of 200 customers.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import zoo
+from zoo.experiments.conjoint import customers
 
 PEOPLE, CHOICES, ALTERNATIVES, ATTRIBUTES = 1000, 12, 4, 6
 DELTA, PI = 4.0, 0.1
@@ -207,6 +212,22 @@ def camera(draws: int) -> None:
     print(scores.round(3))
 
 
+def conjoint() -> None:
+    """Print the errors by the number of answers that each customer has given."""
+    for size in (20, 30, 60, 90):
+        errors = []
+        for panel in (0, 1):
+            rows, _ = customers(panel)
+            place = np.concatenate([np.arange(len(at)) for at in rows.rows_by_task()])
+            train, test = rows.take(place < size), rows.take(place >= size)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit = zoo.NIWLinear(likelihood="logistic").fit(train, random_seed=1, progress=False)
+            label = fit.predict(test, random_seed=1)["label"].to_numpy()
+            errors.append(100.0 * np.mean(label != test.y))
+        print(f"{size} answers: {np.mean(errors):.1f} % wrong", flush=True)
+
+
 def logit(X: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Probabilities (people, choices, alternatives) for one vector of coefficients."""
     f = X @ b
@@ -232,11 +253,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--nuts", action="store_true")
     parser.add_argument("--camera", action="store_true")
+    parser.add_argument("--conjoint", action="store_true")
     given = parser.parse_args()
     for seed in given.seeds:
         simulated(seed, given.draws, given.nuts)
     if given.camera:
         camera(given.draws)
+    if given.conjoint:
+        conjoint()
 
 
 if __name__ == "__main__":

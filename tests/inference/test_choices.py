@@ -179,8 +179,9 @@ def test_order_of_rows_means_nothing():
     assert dense[0] == pytest.approx(dense[1], rel=1e-12)
 
 
-def test_the_conditional_law_of_a_task_by_importance_sampling():
-    """A task given its population: mean by the kernel's move and by draws of the prior weighted by the likelihood."""
+@pytest.mark.parametrize("informed", [True, False])
+def test_the_conditional_law_of_a_task_by_importance_sampling(informed):
+    """A task given its population: mean by the kernel's moves and by draws of the prior weighted by the likelihood."""
     from zoo.inference.gibbs.choice_moves import ChoiceMoves, _densities, _move_tasks
 
     given = choices()
@@ -188,8 +189,10 @@ def test_the_conditional_law_of_a_task_by_importance_sampling():
     rng, mu, cov = np.random.default_rng(2), np.array([0.3, -0.2, 0.1]), np.diag([1.0, 0.5, 2.0])
     W, kept, density = np.zeros((2, 3)), [], np.empty(2)
     _densities(given, W, density)
-    for _ in range(20_000):
-        _move_tasks(rng, given, moves.reference, mu, np.linalg.inv(cov), W, density)
+    for turn in range(20_000):
+        _move_tasks(
+            rng, given, moves.reference, mu, np.linalg.inv(cov), W, density, informed and turn % 5 > 0
+        )
         kept.append(W.copy())
     found = np.mean(kept, axis=0)
     draws = multivariate_normal(mu, cov).rvs(100_000, random_state=rng)

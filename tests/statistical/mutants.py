@@ -279,11 +279,11 @@ MUTANTS: tuple[Mutant, ...] = (
         _CHOICES,
     ),
     Mutant(
-        "choice_move_without_prior",
-        "coefficients of a person are taken by the likelihood alone",
+        "choice_threshold_without_reference",
+        "the threshold of a person's coefficients forgets the normal law that they are drawn around",
         "zoo/inference/gibbs/choice_moves.py",
-        "        ratio += _log_prior(P, proposal - mu) - _log_prior(P, W[t] - mu)\n",
-        "",
+        "            level -= _quadratic(reference, t, W[t])\n",
+        "            pass\n",
         ("tests/inference/test_choices.py::test_the_conditional_law_of_a_task_by_importance_sampling",),
     ),
     Mutant(

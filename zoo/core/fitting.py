@@ -133,8 +133,10 @@ def _warn_of_a_missing_constant(
 ) -> None:
     """Warn where functions are 0 if all features are, and the levels of tasks show that they must not be."""
     responses = model.likelihood.responses
-    if data.is_sparse or not data.n_features or data.incomplete:
+    if data.is_sparse or not data.n_features or data.incomplete or data.choice is not None:
         return
+    if not getattr(type(model).latent, "is_linear", False):
+        return  # a hook of the user's may add a constant of its own
     features = [part for part in (prepared.inputs, prepared.shared) if part is not None]
     if any(np.any((np.ptp(part, axis=0) == 0.0) & (part[0] != 0.0)) for part in features):
         return

@@ -5,7 +5,7 @@ sweep takes these steps:
 
 1. scales of features, where they are learned, given coefficients and covariance;
 2. mean, covariance and all coefficients together (:mod:`zoo.inference.gibbs.choice_population`);
-3. the coefficients of each task given the population (:mod:`zoo.inference.gibbs.choice_moves`), twice;
+3. the coefficients of each task given the population (:mod:`zoo.inference.gibbs.choice_moves`);
 4. mean and covariance given the coefficients, by their conjugate law.
 """
 

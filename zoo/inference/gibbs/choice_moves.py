@@ -22,9 +22,11 @@ law with the precision and the mean
 
     A = H_t + P, \quad \hat b = A^{-1} (H_t b_t + g_t + P \mu) .
 
-From the t law of 8 degrees of freedom around it w is proposed, and taken by the rule of Metropolis and Hastings with
-the likelihood itself, as in :mod:`zoo.inference.gibbs.likelihood_moves`. The proposal depends on the population and on
-the data, and not on w.
+Each sweep takes one step of elliptical slice sampling around it (:mod:`zoo.inference.gibbs.elliptical_slice`) and one
+around the prior :math:`N(\mu, P^{-1})` alone. The first one makes draws that hardly depend on each other where the
+likelihood is near a normal law. Where a person's answers can be told apart without an error, it is not: there the
+second one moves. (Proposals of a t law, taken by the rule of Metropolis and Hastings, got stuck for thousands of
+sweeps with such persons of real data.) The normal laws depend on the population and on the data, and not on w.
 
 The population moves with its tasks in :mod:`zoo.inference.gibbs.choice_population`.
 
@@ -40,16 +42,14 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.choice_likelihood import Choices, add_derivatives, log_density
-from zoo.inference.gibbs.choice_population import move_population
-from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
+from zoo.inference.gibbs.choice_population import blocks, move_population
+from zoo.inference.gibbs.elliptical_slice import CLOSED, normal_step
 from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
 
 __all__ = ["ChoiceMoves", "Reference", "reference_of"]
 
 # Newton's steps to a mode, how far one may move the function value of a row, and which one is the last.
 _STEPS, _FAR, _CLOSE = 20, 3.0, 1e-3
-# Proposals for each task in a sweep: they cost little beside the move of the population.
-_TIMES = 2
 # Rounds of stochastic EM, and turns of which each keeps the average; the population only has to be near.
 _ROUNDS, _KEPT = 2, 50
 
@@ -133,38 +133,56 @@ def _derivatives(choices, points, gradient, curvature):
 
 
 @njit(cache=True, nogil=True)
-def _log_prior(precision, apart):
+def _quadratic(reference, t, w):
+    """What the reference says of the log likelihood of a task, up to a constant."""
     total = 0.0
-    for i in range(len(apart)):
-        for j in range(len(apart)):
-            total += apart[i] * precision[i, j] * apart[j]
-    return -0.5 * total
+    for i in range(len(w)):
+        apart = w[i] - reference.point[t, i]
+        total += reference.gradient[t, i] * apart
+        for j in range(len(w)):
+            total -= 0.5 * apart * reference.curvature[t, i, j] * (w[j] - reference.point[t, j])
+    return total
 
 
 @njit(cache=True, nogil=True)
-def _move_tasks(rng, choices, reference, mu, P, W, density):
-    """One proposal for the coefficients W (T, D) of each task; ``density`` (T,): log likelihoods; how many moved."""
-    D, moved = len(mu), 0
-    factor, mean = np.empty((D, D)), np.empty(D)
+def _move_tasks(rng, choices, reference, mu, P, W, density, informed):
+    """One step for the coefficients W (T, D) of each task, in place; ``density`` (T,): their log likelihoods.
+
+    Around the normal law of prior and reference where ``informed``, else around the prior alone.
+    """
+    D = len(mu)
+    factor, mean, there = np.empty((D, D)), np.empty(D), np.empty(D)
     for t in range(len(W)):
         for i in range(D):
-            mean[i] = reference.gradient[t, i]
+            mean[i] = reference.gradient[t, i] if informed else 0.0
             for j in range(D):
-                mean[i] += reference.curvature[t, i, j] * reference.point[t, j] + P[i, j] * mu[j]
-                factor[i, j] = reference.curvature[t, i, j] + P[i, j]
+                factor[i, j] = P[i, j]
+                mean[i] += P[i, j] * mu[j]
+                if informed:
+                    factor[i, j] += reference.curvature[t, i, j]
+                    mean[i] += reference.curvature[t, i, j] * reference.point[t, j]
         factorise(factor)
         solve_lower(factor, mean)
         solve_transposed(factor, mean)
-        step = draw_from_t(rng, factor)
-        ratio = log_proposal(factor, W[t] - mean) - log_proposal(factor, step)
-        proposal = mean + step
-        ratio += _log_prior(P, proposal - mu) - _log_prior(P, W[t] - mu)
-        then = log_density(choices, choices.tasks[t], choices.tasks[t + 1], proposal)
-        if ratio + then - density[t] > -rng.standard_exponential():
-            W[t] = proposal
-            density[t] = then
-            moved += 1
-    return moved
+        step = normal_step(rng, factor)
+        level = density[t] - rng.standard_exponential()
+        if informed:
+            level -= _quadratic(reference, t, W[t])
+        angle = 2.0 * np.pi * rng.random()
+        low, high = angle - 2.0 * np.pi, angle
+        while high - low > CLOSED:
+            for d in range(D):
+                there[d] = mean[d] + (W[t, d] - mean[d]) * np.cos(angle) + step[d] * np.sin(angle)
+            then = log_density(choices, choices.tasks[t], choices.tasks[t + 1], there)
+            if then - (_quadratic(reference, t, there) if informed else 0.0) > level:
+                W[t] = there
+                density[t] = then
+                break
+            if angle < 0.0:
+                low = angle
+            else:
+                high = angle
+            angle = low + (high - low) * rng.random()
 
 
 @njit(cache=True, nogil=True)
@@ -208,9 +226,10 @@ class ChoiceMoves:
             _densities(self.choices, W, self.density)
             self.stale = False
         start = (self.reference.mean, self.reference.cov)
-        move_population(rng, self.choices, *start, W, mu, P, nu, pi, self.density)
-        for _ in range(_TIMES):
-            _move_tasks(rng, self.choices, self.reference, mu, P, W, self.density)
+        for _ in range(blocks(len(mu))):
+            move_population(rng, self.choices, *start, W, mu, P, nu, pi, self.density)
+        for informed in (True, False):
+            _move_tasks(rng, self.choices, self.reference, mu, P, W, self.density, informed)
 
 
 def reference_of(choices: Choices, pi: float, nu: float) -> Reference:
@@ -227,7 +246,7 @@ def reference_of(choices: Choices, pi: float, nu: float) -> Reference:
         points, curvatures, means, covs = (np.zeros(part.shape) for part in (W, curvature, mean, cov))
         _densities(choices, W, density)
         for turn in range(2 * _KEPT):
-            _move_tasks(rng, choices, found, mean, np.linalg.inv(cov), W, density)
+            _move_tasks(rng, choices, found, mean, np.linalg.inv(cov), W, density, turn % 2 == 0)
             mean = W.sum(axis=0) / (T + pi)
             apart = W - mean
             cov = (np.eye(D) + apart.T @ apart + pi * np.outer(mean, mean)) / (nu + T + 1.0)

@@ -16,14 +16,14 @@ is that of :math:`C \sim IW(\nu, I)` and :math:`\mu \mid C \sim N(0, C / \pi)`, 
     \log p(\theta) = -\sum_{i=1}^D (\nu + 1 + i) \log l_{ii} - \tfrac12 \| L^{-1} \|^2
     - \tfrac{\pi}{2} | L^{-1} \mu |^2 .
 
-Of the exponent, :math:`\nu + D + 1` come from the density of C and 1 from that of the mean, and :math:`D - i + 1` go to
-the Jacobian. The proposal is a t law around a point that depends on z and on the data, and not on :math:`\theta`: two
-steps of Newton's method, with the curvature of the first one, from the population that
-:mod:`zoo.inference.gibbs.choice_moves` finds before anything is drawn. It is taken by the rule of Metropolis and
-Hastings.
+Of the exponent, :math:`\nu + D + 1` come from the density of C and 1 from that of the mean, and :math:`D - i + 1` go
+to the Jacobian. A normal law near the posterior of :math:`\theta` given z is made of two steps of Newton's method, with
+the curvature of the first one, from the population that :mod:`zoo.inference.gibbs.choice_moves` finds before anything
+is drawn. So it depends on z and on the data, and not on :math:`\theta`. One step of elliptical slice sampling
+(:mod:`zoo.inference.gibbs.elliptical_slice`) around it then keeps the posterior.
 
 The order of the features means something in L. So each move takes another order, drawn at random, and of many features
-only the last rows of L, so that :math:`\theta` has some thirty entries.
+only the last rows of L, so that :math:`\theta` has some thirty entries; a sweep then takes up to three moves.
 """
 
 from __future__ import annotations
@@ -32,16 +32,20 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.choice_likelihood import add_derivatives, log_density
-from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
+from zoo.inference.gibbs.elliptical_slice import CLOSED, normal_step, squared
 from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
 
-__all__ = ["move_population"]
+__all__ = ["blocks", "move_population"]
 
-_ENTRIES, _STEPS = 30, 2
-# Of the t law of the proposal: of thirty entries, eight degrees of freedom would reach too far too often.
-_DEGREES = 40.0
-# Below it a diagonal entry on the way to the proposal is taken for this one.
+_ENTRIES, _STEPS, _MOST = 30, 2, 3
+# Below it a diagonal entry on the way to the mode is taken for this one.
 _LEAST = 0.05
+
+
+def blocks(n_features: int) -> int:
+    """How many moves a sweep takes."""
+    entries = n_features * (n_features + 3) // 2
+    return min(_MOST, -(-entries // _ENTRIES))
 
 
 @njit(cache=True, nogil=True)
@@ -166,9 +170,9 @@ def _proposal(choices, order, Z, first, L, mu, nu, pi, theta, A):
 
 @njit(cache=True, nogil=True)
 def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, density):
-    """One proposal; W (T, D), mean (D,), P (D, D) and ``density`` (T,), the log likelihoods, in place; 1 where taken.
+    """One move; W (T, D), mean (D,), P (D, D) and ``density`` (T,), the log likelihoods, in place.
 
-    ``start_mean`` (D,) and ``start_cov`` (D, D) are the population that the proposal starts from.
+    ``start_mean`` (D,) and ``start_cov`` (D, D) are the population that Newton's method starts from.
     """
     T, D = W.shape
     order = rng.permutation(D)
@@ -184,18 +188,30 @@ def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, den
     _pack(first, np.linalg.cholesky(start_cov[order][:, order]), start_mean[order], point)
     new_L, new_mu = L.copy(), mu.copy()
     _proposal(choices, order, Z, first, new_L, new_mu, nu, pi, point, A)
-    step = draw_from_t(rng, A, _DEGREES)
-    ratio = log_proposal(A, now - point, _DEGREES) - log_proposal(A, step, _DEGREES)
-    _unpack(point + step, first, new_L, new_mu)
-    ratio += _log_prior(new_L, new_mu, nu, pi) - _log_prior(L, mu, nu, pi)
-    if ratio == -np.inf:
-        return 0
-    then, moved = np.empty(T), np.empty((T, D))
-    for t in range(T):
-        _coefficients(order, new_L, new_mu, Z[t], moved[t])
-        then[t] = log_density(choices, choices.tasks[t], choices.tasks[t + 1], moved[t])
-    if ratio + np.sum(then) - np.sum(density) <= -rng.standard_exponential():
-        return 0
+    step = normal_step(rng, A)
+    apart = now - point
+    level = _log_prior(L, mu, nu, pi) + np.sum(density) + 0.5 * squared(A, apart) - rng.standard_exponential()
+    moved, then = np.empty((T, D)), np.empty(T)
+    angle = 2.0 * np.pi * rng.random()
+    low, high = angle - 2.0 * np.pi, angle
+    while True:
+        there = np.cos(angle) * apart + np.sin(angle) * step
+        _unpack(point + there, first, new_L, new_mu)
+        value = _log_prior(new_L, new_mu, nu, pi) + 0.5 * squared(A, there)
+        if value > -np.inf:
+            for t in range(T):
+                _coefficients(order, new_L, new_mu, Z[t], moved[t])
+                then[t] = log_density(choices, choices.tasks[t], choices.tasks[t + 1], moved[t])
+            value += np.sum(then)
+        if value > level or high - low < CLOSED:
+            break
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        angle = low + (high - low) * rng.random()
+    if value <= level:
+        return  # rounding has closed the bracket around where it is
     W[:] = moved
     density[:] = then
     mean[order] = new_mu
@@ -203,4 +219,3 @@ def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, den
     for i in range(D):
         for j in range(D):
             P[order[i], order[j]] = 0.5 * (inverse[i, j] + inverse[j, i])
-    return 1

@@ -13,17 +13,17 @@ DEGREES = 8.0
 
 
 @njit(cache=True, nogil=True)
-def draw_from_t(rng, factor, degrees=DEGREES):
+def draw_from_t(rng, factor):
     """A step from the location of the t law whose scale matrix has this factor of its inverse."""
     step = np.empty(len(factor))
     for d in range(len(step)):
         step[d] = rng.standard_normal()
     solve_transposed(factor, step)
-    return step / np.sqrt(2.0 * rng.standard_gamma(0.5 * degrees) / degrees)
+    return step / np.sqrt(2.0 * rng.standard_gamma(0.5 * DEGREES) / DEGREES)
 
 
 @njit(cache=True, nogil=True)
-def log_proposal(factor, apart, degrees=DEGREES):
+def log_proposal(factor, apart):
     """Log density of the t law at ``apart`` from its location."""
     squared = 0.0
     for j in range(len(apart)):
@@ -31,4 +31,4 @@ def log_proposal(factor, apart, degrees=DEGREES):
         for i in range(j, len(apart)):
             total += factor[i, j] * apart[i]
         squared += total * total
-    return -0.5 * (degrees + len(apart)) * np.log1p(squared / degrees)
+    return -0.5 * (DEGREES + len(apart)) * np.log1p(squared / DEGREES)

@@ -1,0 +1,43 @@
+r"""Parts of elliptical slice sampling around a normal law that is near the target, compiled.
+
+Let the target be :math:`N(w; m, A^{-1}) R(w)`. With a threshold :math:`\log R(w) - e`, e exponential, and a draw
+:math:`\nu \sim N(0, A^{-1})`, points :math:`m + (w - m) \cos a + \nu \sin a` are tried, from an angle a drawn evenly on
+the circle, until :math:`\log R` is above the threshold; each failure shrinks the bracket of angles towards 0 (Murray,
+Adams & MacKay 2010; with such a normal law in the place of the prior, Nishihara, Murray & Adams 2014). The target is
+kept whatever m and A are, as long as they do not depend on w. Nothing is rejected: where the normal law is far off,
+steps become short.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zoo.inference.compiled import njit
+from zoo.inference.gibbs.triangular import solve_transposed
+
+__all__ = ["CLOSED", "normal_step", "squared"]
+
+CLOSED = 1e-12
+"""A bracket of angles below this holds no other number than that of where the chain is."""
+
+
+@njit(cache=True, nogil=True)
+def normal_step(rng, factor):
+    """A draw of the normal law with mean 0 whose precision has this lower factor."""
+    step = np.empty(len(factor))
+    for d in range(len(step)):
+        step[d] = rng.standard_normal()
+    solve_transposed(factor, step)
+    return step
+
+
+@njit(cache=True, nogil=True)
+def squared(factor, apart):
+    """The quadratic form of the precision with this lower factor."""
+    total = 0.0
+    for j in range(len(apart)):
+        part = 0.0
+        for i in range(j, len(apart)):
+            part += factor[i, j] * apart[i]
+        total += part * part
+    return total

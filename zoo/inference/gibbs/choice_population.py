@@ -210,8 +210,8 @@ def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, den
         else:
             high = angle
         angle = low + (high - low) * rng.random()
-    if value <= level:
-        return  # rounding has closed the bracket around where it is
+    if not value > level:
+        return  # rounding has closed the bracket around where it is, or a density is no number
     W[:] = moved
     density[:] = then
     mean[order] = new_mu

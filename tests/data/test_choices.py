@@ -242,3 +242,44 @@ def test_in_a_shell(tmp_path, capsys):
     assert main(["fit", "NIWLinear", "--data", str(train), "--out", saved, "--overwrite", "--formula",
                  "chosen ~ price + (price | person)", "--choice", "question"]) == 2  # fmt: skip
     assert "formulas know no choices" in capsys.readouterr().err
+
+
+def test_a_gap_leaves_out_the_whole_choice():
+    """A choice without one of its alternatives would be another one."""
+    frame = table()
+    torn = (frame["person"] == "p2") & (frame["question"] == 3)
+    frame.loc[frame.index[torn & (frame["chosen"] == 0)][0], "price"] = np.nan
+    frame = frame.sample(frac=1.0, random_state=1)
+    whole = frame[~((frame["person"] == "p2") & (frame["question"] == 3))]
+    with pytest.warns(
+        UserWarning, match=r"1 of \d+ rows have a gap .* with all alternatives of their choices"
+    ):
+        data = data_of(frame, missing="drop")
+    np.testing.assert_array_equal(data.X, whole[["price", "size"]])
+    LOGIT.validate(data)
+    with pytest.warns(UserWarning, match="with all alternatives of their choices"):
+        arrays = zoo.MultiTaskData.from_arrays(
+            frame[["price", "size"]],
+            frame["chosen"],
+            frame["person"],
+            choice=frame["question"],
+            missing="drop",
+        )
+    np.testing.assert_array_equal(arrays.choice, data.choice)
+    with pytest.raises(ValueError, match="every choice has a gap"):
+        data_of(frame[torn.loc[frame.index]], missing="drop")
+
+
+def test_estimators_of_scikit_learn_refuse_choices():
+    pytest.importorskip("sklearn")
+    from zoo.sklearn import MultiTaskClassifier
+
+    frame = table()
+    with pytest.raises(ValueError, match="cannot say which rows are alternatives of one choice"):
+        MultiTaskClassifier(LOGIT, task="person").fit(frame.drop(columns="chosen"), frame["chosen"])
+
+
+def test_loading_by_a_factory_instead_of_its_class_is_refused(fit, tmp_path):
+    fit.save(tmp_path / "fit.nc")
+    with pytest.raises(TypeError, match=r"factory is a NIWLinear with its fields. Give the class itself"):
+        zoo.load(tmp_path / "fit.nc", factory=LOGIT)

@@ -74,6 +74,10 @@ def load(
             f"path {str(source)!r} holds a fit of {spec['factory']!r}, which is unknown. "
             "Pass your own class: zoo.load(path, factory=...), or install the package that has it."
         )
+    if not isinstance(cls, type):
+        raise TypeError(
+            f"factory is a {type(cls).__name__} with its fields. Give the class itself, which reads them."
+        )
     if cls.__name__ != spec["factory"]:
         raise ValueError(
             f"path {str(source)!r} holds a fit of {spec['factory']}, not of {cls.__name__}. Pass that class."

@@ -233,7 +233,8 @@ class Constructed(TaskRows):
                 "drawn apart. Fill the gaps in, or leave these rows out with missing='drop'."
             )
         numeric = [name for name in features if not is_category(df[name])]
-        df = without_gaps(df, [*special, *features], missing, may_miss=numeric)
+        of_choice = [] if choice is None else [c for c in (task, choice) if c is not None]
+        df = without_gaps(df, [*special, *features], missing, may_miss=numeric, choice=of_choice)
         design = CategoryDesign.of(
             df, features, y, task, of_tasks
         )  # of the rows that stay: each level has one

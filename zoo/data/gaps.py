@@ -18,7 +18,13 @@ MISSING = ("refuse", "drop", "model")
 """What may become of missing values; "model" is for features that are numbers."""
 
 
-def without_gaps(df: pd.DataFrame, columns: Sequence[str], missing: str, may_miss: Sequence[str] = ()) -> Any:
+def without_gaps(
+    df: pd.DataFrame,
+    columns: Sequence[str],
+    missing: str,
+    may_miss: Sequence[str] = (),
+    choice: Sequence[str] = (),
+) -> Any:
     """The rows of a table that can be used; raises or warns of the others.
 
     Parameters
@@ -30,6 +36,8 @@ def without_gaps(df: pd.DataFrame, columns: Sequence[str], missing: str, may_mis
         With "drop" rows with a gap are left out, and a warning counts them.
     may_miss : sequence of str
         Columns whose gaps "model" leaves in place.
+    choice : sequence of str
+        Columns that say which rows are alternatives of one choice: "drop" leaves out whole ones.
     """
     looked_at = [name for name in dict.fromkeys(columns) if missing != "model" or name not in may_miss]
     gaps = df[looked_at].isna().to_numpy()
@@ -49,12 +57,14 @@ def without_gaps(df: pd.DataFrame, columns: Sequence[str], missing: str, may_mis
             f"{counted(len(df), 'row')} have "
             f"a gap.{left} Fill them in, or leave these rows out with missing='drop'{to_model}."
         )
-    _warn_of_dropped(rows, f"column {first!r}")
+    rows = _warn_of_dropped(rows, f"column {first!r}", [df[name] for name in choice])
     return df[~rows]
 
 
 def complete_rows(missing: str, arguments: Mapping[str, Any]) -> np.ndarray | None:
     """Positions of the rows in which no argument has a gap, where ``missing`` is "drop"; None where all rows stay.
+
+    Of choices (``arguments`` has their labels) whole ones stay: one without an alternative would be another one.
 
     Parameters
     ----------
@@ -79,16 +89,26 @@ def complete_rows(missing: str, arguments: Mapping[str, Any]) -> np.ndarray | No
         rows |= gaps
     if not rows.any():
         return None
-    _warn_of_dropped(rows, first)
-    return np.flatnonzero(~rows)
+    choice = arguments.get("choice")
+    by_choice = [] if choice is None else [choice, arguments.get("task")]
+    keys = [values for values in by_choice if np.shape(values) == rows.shape]
+    return np.flatnonzero(~_warn_of_dropped(rows, first, keys))
 
 
-def _warn_of_dropped(rows: np.ndarray, first: str) -> None:
+def _warn_of_dropped(rows: np.ndarray, first: str, choice: Sequence[Any]) -> np.ndarray:
+    """Which rows are left out, ``rows`` and the others of their choices; ``choice``: what says of each row its own."""
+    gaps = int(rows.sum())
+    if choice:
+        keys = [np.asarray(values) for values in choice]
+        rows = pd.Series(rows).groupby(keys, sort=False, dropna=False).transform("any").to_numpy(bool)
     if rows.all():
-        raise ValueError(f"every row has a gap; {first} is the first. There is nothing to learn from.")
+        what = "choice" if choice else "row"
+        raise ValueError(f"every {what} has a gap; {first} is the first. There is nothing to learn from.")
     warn_user(
-        f"{int(rows.sum())} of {counted(len(rows), 'row')} have a gap (the first one in {first}) and are left out."
+        f"{gaps} of {counted(len(rows), 'row')} have a gap (the first one in {first}) and are left out"
+        + (f", with all alternatives of their choices: {int(rows.sum())} rows." if choice else ".")
     )
+    return rows
 
 
 def gaps_of(inputs: Any) -> np.ndarray | None:

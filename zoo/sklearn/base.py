@@ -218,6 +218,12 @@ class MultiTaskEstimator(FactoryParameters):
                 raise ValueError(
                     f"options holds {name!r}, which is the parameter {own!r} of {type(self).__name__}. Give it there."
                 )
+        if self.factory.likelihood.of_choices:
+            raise ValueError(
+                f"factory has the likelihood {self.factory.likelihood.word!r}, and {type(self).__name__} cannot say "
+                "which rows are alternatives of one choice. Use factory.fit(MultiTaskData.from_frame(..., "
+                'choice="column")).'
+            )
         responses = self.factory.likelihood.responses
         classes = responses in ("labels", "grades")
         if classes != isinstance(self, ClassifierMixin):

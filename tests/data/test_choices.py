@@ -283,3 +283,20 @@ def test_loading_by_a_factory_instead_of_its_class_is_refused(fit, tmp_path):
     fit.save(tmp_path / "fit.nc")
     with pytest.raises(TypeError, match=r"factory is a NIWLinear with its fields. Give the class itself"):
         zoo.load(tmp_path / "fit.nc", factory=LOGIT)
+
+
+def test_characteristics_of_people_come_in_by_their_products(tmp_path):
+    """Alone they are the same for all alternatives; their products get coefficients that all people share."""
+    frame = table().assign(age=lambda t: t["person"].str[1:].astype(float))
+    data = data_of(frame, task_features=["age"])
+    assert data.feature_names == ("price", "size", "age:price", "age:size")
+    assert data.shared_names == ("age:price", "age:size")
+    np.testing.assert_array_equal(data.X[:, 2], frame["age"] * frame["price"])
+    fitted = LOGIT.fit(data, draws=10, tune=20, chains=1, random_seed=1, progress=False)
+    assert fitted.method == "nuts"
+    new = frame.assign(person="new " + frame["person"])
+    predicted = fitted.predict(new, new_task=True, random_seed=1)
+    np.testing.assert_allclose(np.bincount(data.choice, predicted["probability"]), 1.0)
+    fitted.save(tmp_path / "fit.nc")
+    again = zoo.load(tmp_path / "fit.nc").predict(new, new_task=True, random_seed=1)
+    np.testing.assert_allclose(again["probability"], predicted["probability"])

@@ -51,6 +51,8 @@ class CategoryDesign:
         Those of ``names`` that are characteristics of tasks.
     constants : tuple of str
         Those that have one value in all rows, where there are characteristics.
+    products_alone : bool
+        Whether characteristics come in by their products only, as in choices, where they cancel out alone.
     """
 
     kind: ClassVar[str] = "table"
@@ -64,6 +66,7 @@ class CategoryDesign:
     task: str | None = None
     of_tasks: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    products_alone: bool = False
 
     @classmethod
     def of(
@@ -73,6 +76,7 @@ class CategoryDesign:
         y: str,
         task: str | None,
         of_tasks: Sequence[str] = (),
+        products_alone: bool = False,
     ) -> CategoryDesign | None:
         """The design of these columns of a table; None where all of them are numbers and none is one of tasks.
 
@@ -106,7 +110,7 @@ class CategoryDesign:
                 )
         constants = [str(name) for name in features if of_tasks and df[name].nunique(dropna=False) == 1]
         names = tuple(map(str, features))
-        design = cls(names, levels, y, task, tuple(map(str, of_tasks)), tuple(constants))
+        design = cls(names, levels, y, task, tuple(map(str, of_tasks)), tuple(constants), products_alone)
         columns = design.feature_names
         twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
         if twice is not None:
@@ -116,13 +120,14 @@ class CategoryDesign:
     @property
     def feature_names(self) -> list[str]:
         """Names of the features, such as ``city[Rome]``."""
-        made = [feature for name in self.names for feature in self._columns(name)]
+        left_out = self.of_tasks if self.products_alone else ()
+        made = [feature for name in self.names if name not in left_out for feature in self._columns(name)]
         return made + [f"{z}:{x}" for z, x in self._products]
 
     @property
     def shared_names(self) -> tuple[str, ...]:
         """Characteristics of tasks and their products with the other features, whose coefficients all tasks share."""
-        own = [column for name in self.of_tasks for column in self._columns(name)]
+        own = [column for name in self.of_tasks if not self.products_alone for column in self._columns(name)]
         return (*own, *(f"{z}:{x}" for z, x in self._products))
 
     @property
@@ -173,7 +178,7 @@ class CategoryDesign:
                 made[name] = table[name]
         for z, x in self._products:
             made[f"{z}:{x}"] = _number(made[z], z) * _number(made[x], x)
-        return pd.DataFrame(made, index=table.index)
+        return pd.DataFrame({name: made[name] for name in self.feature_names}, index=table.index)
 
     def _coded(self, name: str, column: pd.Series) -> list[np.ndarray]:
         """A column of 0 and 1 for each level but the first."""
@@ -204,6 +209,7 @@ class CategoryDesign:
             "task": self.task,
             "of_tasks": list(self.of_tasks),
             "constants": list(self.constants),
+            "products_alone": self.products_alone,
             "columns": [],
         }
 
@@ -225,6 +231,7 @@ class CategoryDesign:
             None if task is None else str(task),
             tuple(map(str, saved.get("of_tasks", ()))),
             tuple(map(str, saved.get("constants", ()))),
+            bool(saved.get("products_alone", False)),
         )
 
 

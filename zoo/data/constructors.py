@@ -236,7 +236,7 @@ class Constructed(TaskRows):
         of_choice = [] if choice is None else [c for c in (task, choice) if c is not None]
         df = without_gaps(df, [*special, *features], missing, may_miss=numeric, choice=of_choice)
         design = CategoryDesign.of(
-            df, features, y, task, of_tasks
+            df, features, y, task, of_tasks, choice is not None
         )  # of the rows that stay: each level has one
         task_labels, task_values = None, None
         if task is not None:

@@ -28,7 +28,7 @@ METHODS = {
     "MaxMargin": _GIBBS,
     "NonparametricMaxMargin": _GIBBS,
     "NIWLinear": _POPULATION,
-    "NIWGaussianProcess": _POPULATION,
+    "NIWGaussianProcess": {**_POPULATION, "multinomial_logit": ["nuts"]},
     "MultiTaskKernelMachine": {
         **{word: [*_GIBBS[word], "laplace"] if word in _SMOOTH else _GIBBS[word] for word in LIKELIHOODS},
         "gaussian": ["exact", "gibbs", "nuts"],

@@ -40,7 +40,7 @@ def data_of(frame, **arguments):
 
 @pytest.fixture(scope="module")
 def fit():
-    return LOGIT.fit(data_of(table()), draws=100, tune=100, chains=2, random_seed=1, progress=False)
+    return LOGIT.fit(data_of(table()), "gibbs", draws=100, tune=100, chains=2, random_seed=1, progress=False)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
@@ -181,6 +181,7 @@ def test_fields_are_selected_by_choices():
         data_of(table()),
         {"delta": [3.0, 6.0]},
         cv=2,
+        method="gibbs",
         random_seed=1,
         progress=False,
         draws=50,
@@ -199,10 +200,12 @@ def test_other_engines_refuse_choices():
             model(likelihood="multinomial_logit").fit(data, "laplace")
     shared = replace(data, shared_names=("size",))
     assert LOGIT.choose_method(None, shared) == "nuts"
+    assert LOGIT.choose_method(None, data) == "nuts"  # few people
+    assert LOGIT.choose_method(None, data_of(table(people=12))) == "gibbs"
     with pytest.raises(ValueError, match="method 'gibbs' of choices knows no shared coefficients"):
         LOGIT.fit(shared, "gibbs")
     with pytest.raises(ValueError, match="group_moves is given"):
-        LOGIT.fit(data, group_moves=True)
+        LOGIT.fit(data, "gibbs", group_moves=True)
 
 
 def test_simulated_choices_are_choices():
@@ -218,7 +221,7 @@ def test_brands_are_coded_alike(fit):
     other = data.like(frame.sample(frac=1.0, random_state=1))
     assert len(np.unique(other.choice)) == 30
     LOGIT.validate(other)
-    branded = LOGIT.fit(data, draws=20, tune=20, chains=1, random_seed=1, progress=False)
+    branded = LOGIT.fit(data, "gibbs", draws=20, tune=20, chains=1, random_seed=1, progress=False)
     assert np.isfinite(zoo.diagnostics.compare({"": branded}, other).to_numpy()).all()
 
 
@@ -227,7 +230,18 @@ def test_in_a_shell(tmp_path, capsys):
     train, test = tmp_path / "train.csv", tmp_path / "test.csv"
     table().to_csv(train, index=False)
     table(seed=4).to_csv(test, index=False)
-    asked = ["--y", "chosen", "--task", "person", "--set", "likelihood=multinomial_logit", "--chains", "1"]
+    asked = [
+        "--y",
+        "chosen",
+        "--task",
+        "person",
+        "--set",
+        "likelihood=multinomial_logit",
+        "--chains",
+        "1",
+        "--method",
+        "gibbs",
+    ]
     asked += ["--draws", "20", "--tune", "20", "--out", str(tmp_path / "fit.nc"), "--data", str(train)]
     assert main(["fit", "NIWLinear", *asked]) == 2  # a question would be a feature
     assert "Name the column that numbers the choices" in capsys.readouterr().err

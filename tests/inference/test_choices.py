@@ -109,7 +109,7 @@ def test_one_coefficient_against_quadrature():
     """One task and one feature: the posterior of its coefficient on a grid, mean and covariance integrated out."""
     data = panel(tasks=1, sizes=(2, 3, 4, 2), n_features=1)
     factory = zoo.NIWLinear(likelihood=LOGIT, delta=5.0, scale=1.0, pi=0.5)
-    fit = factory.fit(data, draws=4000, tune=500, chains=4, random_seed=1, progress=False)
+    fit = factory.fit(data, "gibbs", draws=4000, tune=500, chains=4, random_seed=1, progress=False)
     w = np.linspace(-15.0, 15.0, 6001)
     f, log = np.multiply.outer(w, data.X[:, 0]), np.zeros(len(w))
     for c in range(4):
@@ -155,8 +155,8 @@ def test_a_killed_run_goes_on(tmp_path):
     """From its checkpoint, with the draws that nothing would have changed."""
     factory, data = zoo.NIWLinear(likelihood=LOGIT), panel()
     options = {"draws": 20, "tune": 10, "chains": 2, "random_seed": 3, "progress": False}
-    whole = factory.fit(data, **options)
-    stored = factory.fit(data, **options, checkpoint=tmp_path / "run.zarr")
+    whole = factory.fit(data, "gibbs", **options)
+    stored = factory.fit(data, "gibbs", **options, checkpoint=tmp_path / "run.zarr")
     np.testing.assert_array_equal(whole.posterior["coefficients"], stored.posterior["coefficients"])
 
 

@@ -239,6 +239,8 @@ def reference_of(choices: Choices, pi: float, nu: float) -> Reference:
     """
     T, D = len(choices.tasks) - 1, choices.inputs.shape[1]
     rng, density = np.random.default_rng(0), np.empty(T)
+    # That of the mean of an inverse Wishart law: at its mode, the spread of few tasks would shrink to nothing.
+    weight = max(nu + T - D - 1.0, 1.0)
     found = _modes_of(choices)
     gradient, curvature = np.empty((T, D)), np.empty((T, D, D))
     for _ in range(_ROUNDS):
@@ -249,7 +251,7 @@ def reference_of(choices: Choices, pi: float, nu: float) -> Reference:
             _move_tasks(rng, choices, found, mean, np.linalg.inv(cov), W, density, turn % 2 == 0)
             mean = W.sum(axis=0) / (T + pi)
             apart = W - mean
-            cov = (np.eye(D) + apart.T @ apart + pi * np.outer(mean, mean)) / (nu + T + 1.0)
+            cov = (np.eye(D) + apart.T @ apart + pi * np.outer(mean, mean)) / weight
             if turn >= _KEPT:
                 _derivatives(choices, W, gradient, curvature)
                 for total, now in ((points, W), (curvatures, curvature), (means, mean), (covs, cov)):

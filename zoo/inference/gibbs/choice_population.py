@@ -17,9 +17,9 @@ is that of :math:`C \sim IW(\nu, I)` and :math:`\mu \mid C \sim N(0, C / \pi)`, 
     - \tfrac{\pi}{2} | L^{-1} \mu |^2 .
 
 Of the exponent, :math:`\nu + D + 1` come from the density of C and 1 from that of the mean, and :math:`D - i + 1` go
-to the Jacobian. A normal law near the posterior of :math:`\theta` given z is made of two steps of Newton's method, with
-the curvature of the first one, from the population that :mod:`zoo.inference.gibbs.choice_moves` finds before anything
-is drawn. So it depends on z and on the data, and not on :math:`\theta`. One step of elliptical slice sampling
+to the Jacobian. A normal law near the posterior of :math:`\theta` given z is made by Newton's method, from the
+population that :mod:`zoo.inference.gibbs.choice_moves` finds before anything is drawn. So it depends on z and on the
+data, and not on :math:`\theta`. One step of elliptical slice sampling
 (:mod:`zoo.inference.gibbs.elliptical_slice`) around it then keeps the posterior.
 
 The order of the features means something in L. So each move takes another order, drawn at random, and of many features
@@ -37,7 +37,11 @@ from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transpo
 
 __all__ = ["blocks", "move_population"]
 
-_ENTRIES, _STEPS, _MOST = 30, 2, 3
+_ENTRIES, _MOST = 30, 3
+# Newton's steps at most, and the last one, in standard deviations.
+_STEPS, _CLOSE = 6, 0.3
+# Share of a diagonal entry that one of them may take away.
+_ROOM = 0.7
 # Below it a diagonal entry on the way to the mode is taken for this one.
 _LEAST = 0.05
 
@@ -74,6 +78,31 @@ def _prior_gradient(L, mu, nu, pi):
     for i in range(D):
         of_L[i, i] -= (nu + 2.0 + i) / safe[i, i]
     return of_L, -pi * (M.T @ m)
+
+
+@njit(cache=True, nogil=True)
+def _prior_curvature(first, L, mu, nu, pi, A):
+    """The lower triangle of minus the Hessian of the log prior in the entries, without what makes it indefinite."""
+    safe = L.copy()
+    for i in range(len(mu)):
+        safe[i, i] = max(safe[i, i], _LEAST)
+    M = np.linalg.inv(safe)
+    rows, columns, m = M.T @ M, M @ M.T, M @ mu
+    A[:] = 0.0
+    q = 0
+    for i in range(first, len(mu)):
+        r = 0
+        for k in range(first, i + 1):
+            for a in range(i + 2):
+                for b in range(k + 2):
+                    both = (1.0 if a == 0 else -m[a - 1]) * (1.0 if b == 0 else -m[b - 1]) * pi
+                    if a > 0 and b > 0:
+                        both += columns[a - 1, b - 1]
+                    A[q + a, r + b] = rows[i, k] * both
+            r += k + 2
+        own = safe[i, i]
+        A[q + 1 + i, q + 1 + i] += max(0.0, 2.0 * M[i, i] * (columns @ M)[i, i] - (nu + 2.0 + i) / own**2)
+        q += i + 2
 
 
 @njit(cache=True, nogil=True)
@@ -143,29 +172,42 @@ def _add_curvature(order, first, H, z, A):
 
 
 @njit(cache=True, nogil=True)
-def _proposal(choices, order, Z, first, L, mu, nu, pi, theta, A):
-    """Go from ``theta`` towards the mode, in place; ``A``: lower factor of the curvature at the start."""
+def _within(theta, step, first, n_features):
+    """The share of a step that leaves diagonal entries above a third of what they are."""
+    share, q = 1.0, 0
+    for i in range(first, n_features):
+        at = q + 1 + i
+        if step[at] < -_ROOM * theta[at]:
+            share = min(share, _ROOM * max(theta[at], _LEAST) / -step[at])
+        q += i + 2
+    return share
+
+
+@njit(cache=True, nogil=True)
+def _near(choices, order, Z, first, L, mu, nu, pi, theta, A):
+    """Newton's steps from ``theta`` towards the mode, in place; ``A``: lower factor of the last curvature."""
     T, D = Z.shape
     w, slope, H = np.empty(D), np.empty(D), np.empty((D, D))
     step = np.empty(len(theta))
-    A[:] = np.eye(len(theta))
-    for turn in range(_STEPS):
+    for _ in range(_STEPS):
         _unpack(theta, first, L, mu)
+        _prior_curvature(first, L, mu, nu, pi, A)
         of_L, of_mu = _prior_gradient(L, mu, nu, pi)
         _pack(first, of_L, of_mu, step)
         for t in range(T):
             _coefficients(order, L, mu, Z[t], w)
             slope[:] = 0.0
             H[:] = 0.0
-            add_derivatives(choices, choices.tasks[t], choices.tasks[t + 1], w, slope, H, turn == 0)
+            add_derivatives(choices, choices.tasks[t], choices.tasks[t + 1], w, slope, H, True)
             _add_gradient(order, first, slope, Z[t], step)
-            if turn == 0:
-                _add_curvature(order, first, H, Z[t], A)
-        if turn == 0:
-            factorise(A)
+            _add_curvature(order, first, H, Z[t], A)
+        factorise(A)
         solve_lower(A, step)
+        far = np.max(np.abs(step))  # in standard deviations
         solve_transposed(A, step)
-        theta += step
+        theta += _within(theta, step, first, D) * step
+        if far < _CLOSE:
+            break
 
 
 @njit(cache=True, nogil=True)
@@ -187,7 +229,7 @@ def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, den
     _pack(first, L, mu, now)
     _pack(first, np.linalg.cholesky(start_cov[order][:, order]), start_mean[order], point)
     new_L, new_mu = L.copy(), mu.copy()
-    _proposal(choices, order, Z, first, new_L, new_mu, nu, pi, point, A)
+    _near(choices, order, Z, first, new_L, new_mu, nu, pi, point, A)
     step = normal_step(rng, A)
     apart = now - point
     level = _log_prior(L, mu, nu, pi) + np.sum(density) + 0.5 * squared(A, apart) - rng.standard_exponential()

@@ -31,6 +31,8 @@ _MIN_GAIN = 1e-3
 # their median (benchmarks/niw.py). The second number is for likelihoods that are not
 # Gaussian: a label tells at most a quarter of what a row with a noise of 1 tells.
 _FEW_ROWS, _FEW_LABELS = 2, 8
+# Of choices, fewer tasks for each entry of mean and covariance than this are left to NUTS, which then mixes better.
+_PEOPLE_PER_ENTRY = 2
 # Numbers in the covariances of all tasks, above which EM leaves them out.
 _MOST_COVARIANCES = 2e7
 
@@ -41,7 +43,9 @@ class NIWEngines(NIWHierarchy):
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if not self.augmented and not self.likelihood.of_choices:
+        # Functions have as many coefficients as inputs: the sampler of choices would move in short steps.
+        choices = self.likelihood.of_choices and self.dim == "feature"
+        if not self.augmented and not choices:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
         if not self._conjugate or self.likelihood.of_choices or self.shared or self.scale_sd is not None:
@@ -60,8 +64,6 @@ class NIWEngines(NIWHierarchy):
 
     def unserved(self, method: str) -> str:
         """Why a method that others have cannot do with these fields; nothing where that is not the reason."""
-        if method == "laplace" and self.likelihood.of_choices:
-            return super().unserved(method)
         if method == "em" and self._conjugate and self.shared:
             return "method 'em' knows no shared coefficients, and shared names such ones."
         if method == "em" and self._conjugate and self.scale_sd is not None:
@@ -71,13 +73,15 @@ class NIWEngines(NIWHierarchy):
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
         """The method that a fit takes; raises where it has no shared coefficients."""
         name = super().choose_method(method, data)
-        if name == "gibbs" and self.likelihood.of_choices and (names := self.shared_features(data)):
-            if method is None:
+        if name == "gibbs" and self.likelihood.of_choices:
+            names, entries = self.shared_features(data), data.n_features * (data.n_features + 3) // 2
+            if method is None and (names or data.n_tasks < _PEOPLE_PER_ENTRY * entries):
                 return "nuts"
-            raise UnsupportedMethodError(
-                f"method 'gibbs' of choices knows no shared coefficients, and {', '.join(map(repr, names))} have such "
-                "ones. Use method='nuts'."
-            )
+            if names:
+                raise UnsupportedMethodError(
+                    f"method 'gibbs' of choices knows no shared coefficients, and {', '.join(map(repr, names))} have "
+                    "such ones. Use method='nuts'."
+                )
         if name == "em" and (names := self.shared_features(data)):
             raise UnsupportedMethodError(
                 f"method 'em' knows no shared coefficients, and {', '.join(map(repr, names))} have such ones. Use "

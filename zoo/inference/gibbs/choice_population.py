@@ -38,8 +38,10 @@ from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transpo
 __all__ = ["blocks", "move_population"]
 
 _ENTRIES, _MOST = 30, 3
-# Newton's steps at most, and the last one, in standard deviations.
-_STEPS, _CLOSE = 6, 0.3
+# Newton's steps at most, the last one, and one after which the curvature is looked at again, in standard deviations.
+_STEPS, _CLOSE, _FAR = 6, 1.0, 10.0
+# From so many tasks on the curvature takes most of the time; and a step beyond reason, which is not taken.
+_MANY, _LOST = 200, 1e6
 # Share of a diagonal entry that one of them may take away.
 _ROOM = 0.7
 # Below it a diagonal entry on the way to the mode is taken for this one.
@@ -189,21 +191,28 @@ def _near(choices, order, Z, first, L, mu, nu, pi, theta, A):
     T, D = Z.shape
     w, slope, H = np.empty(D), np.empty(D), np.empty((D, D))
     step = np.empty(len(theta))
+    far = np.inf
     for _ in range(_STEPS):
+        second = far > _FAR or T < _MANY
         _unpack(theta, first, L, mu)
-        _prior_curvature(first, L, mu, nu, pi, A)
+        if second:
+            _prior_curvature(first, L, mu, nu, pi, A)
         of_L, of_mu = _prior_gradient(L, mu, nu, pi)
         _pack(first, of_L, of_mu, step)
         for t in range(T):
             _coefficients(order, L, mu, Z[t], w)
             slope[:] = 0.0
             H[:] = 0.0
-            add_derivatives(choices, choices.tasks[t], choices.tasks[t + 1], w, slope, H, True)
+            add_derivatives(choices, choices.tasks[t], choices.tasks[t + 1], w, slope, H, second)
             _add_gradient(order, first, slope, Z[t], step)
-            _add_curvature(order, first, H, Z[t], A)
-        factorise(A)
+            if second:
+                _add_curvature(order, first, H, Z[t], A)
+        if second:
+            factorise(A)
         solve_lower(A, step)
         far = np.max(np.abs(step))  # in standard deviations
+        if not far < _LOST:
+            break
         solve_transposed(A, step)
         theta += _within(theta, step, first, D) * step
         if far < _CLOSE:

@@ -27,6 +27,7 @@ PAGES = (
     "kernel-machines.md",
     "varying-coefficients.md",
     "grades.md",
+    "choices.md",
     "ops.md",
     "augmented-step.md",
     "tables.md",

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import log_softmax
-from scipy.stats import multivariate_normal
+from scipy.stats import invwishart, multivariate_normal
 
 import zoo
 from tests.comparisons import largest_z
 from tests.statistical.test_choice_kernels import panel
 from zoo.inference.gibbs.choice_likelihood import Choices, add_derivatives, log_density
-from zoo.inference.gibbs.choice_moves import reference_of
-from zoo.inference.gibbs.choice_population import _log_prior, _prior_gradient
+from zoo.inference.gibbs.choice_moves import ChoiceMoves, _densities, _move_tasks, reference_of
+from zoo.inference.gibbs.choice_population import _log_prior, _prior_gradient, move_population
 
 LOGIT = zoo.MultinomialLogit()
 
@@ -182,8 +182,6 @@ def test_order_of_rows_means_nothing():
 @pytest.mark.parametrize("informed", [True, False])
 def test_the_conditional_law_of_a_task_by_importance_sampling(informed):
     """A task given its population: mean by the kernel's moves and by draws of the prior weighted by the likelihood."""
-    from zoo.inference.gibbs.choice_moves import ChoiceMoves, _densities, _move_tasks
-
     given = choices()
     moves = ChoiceMoves(given, reference_of(given, 1.0, 5.0))
     rng, mu, cov = np.random.default_rng(2), np.array([0.3, -0.2, 0.1]), np.diag([1.0, 0.5, 2.0])
@@ -201,3 +199,38 @@ def test_the_conditional_law_of_a_task_by_importance_sampling(informed):
         expected = weight @ draws / weight.sum()
         # Standard errors are about 0.01 on both sides: a right move is off by 0.08 once in a million tests.
         np.testing.assert_allclose(found[t], expected, atol=0.08)
+
+
+def test_the_prior_of_the_factor_is_that_of_the_covariance():
+    """Densities of C and of the mean, with the Jacobian of C = L L' by differences."""
+    rng, nu, pi, at = np.random.default_rng(4), 7.0, 0.6, np.tril_indices(3)
+
+    def by_scipy(L, mu):
+        columns = []
+        for i, j in zip(*at, strict=True):
+            step = np.zeros((3, 3))
+            step[i, j] = 1e-6
+            columns.append((((L + step) @ (L + step).T - (L - step) @ (L - step).T) / 2e-6)[at])
+        C = L @ L.T
+        density = invwishart(7.0, np.eye(3)).logpdf(C) + multivariate_normal(np.zeros(3), C / pi).logpdf(mu)
+        return density + np.linalg.slogdet(np.array(columns))[1]
+
+    draws = []
+    for _ in range(3):
+        L = np.tril(rng.standard_normal((3, 3)))
+        np.fill_diagonal(L, rng.uniform(0.4, 1.5, 3))
+        draws.append((L, rng.standard_normal(3)))
+    gaps = [_log_prior(L, mu, nu, pi) - by_scipy(L, mu) for L, mu in draws]
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-6)
+
+
+def test_densities_are_those_of_the_coefficients():
+    given, rng = choices(), np.random.default_rng(5)
+    moves = ChoiceMoves(given, reference_of(given, 1.0, 5.0))
+    W, mean, P = np.zeros((2, 3)), np.zeros(3), np.eye(3)
+    for _ in range(5):
+        moves.population(rng, W, mean, P, 5.0, 1.0)
+        move_population(rng, given, np.zeros(3), np.eye(3), W, mean, P, 5.0, 1.0, moves.density)
+        fresh = np.empty(2)
+        _densities(given, W, fresh)
+        np.testing.assert_array_equal(moves.density, fresh)

@@ -62,10 +62,6 @@ _LOOSE = (
 )
 
 
-_CHOICES = tuple(
-    f"tests/statistical/test_choice_kernels.py::test_against_joint_draws[{case}]"
-    for case in ("plain", "one task, one feature")
-)
 _SHARED = (
     f"{_KERNELS}::test_against_joint_draws[population, shared, learned scale, noise by task, group moves]",
 )
@@ -276,7 +272,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "zoo/inference/gibbs/choice_population.py",
         "total -= (nu + 2.0 + i) * np.log(L[i, i])",
         "total -= (nu + 1.0 + i) * np.log(L[i, i])",
-        _CHOICES,
+        ("tests/inference/test_choices.py::test_the_prior_of_the_factor_is_that_of_the_covariance",),
     ),
     Mutant(
         "choice_threshold_without_reference",
@@ -292,7 +288,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "zoo/inference/gibbs/choice_population.py",
         "    density[:] = then\n",
         "",
-        _CHOICES,
+        ("tests/inference/test_choices.py::test_densities_are_those_of_the_coefficients",),
     ),
     Mutant(
         "choice_without_its_largest",

@@ -243,7 +243,7 @@ def test_in_a_shell(tmp_path, capsys):
         "gibbs",
     ]
     asked += ["--draws", "20", "--tune", "20", "--out", str(tmp_path / "fit.nc"), "--data", str(train)]
-    assert main(["fit", "NIWLinear", *asked]) == 2  # a question would be a feature
+    assert main(["fit", "NIWLinear", *asked]) == 2  # without --choice the column of questions is a feature
     assert "Name the column that numbers the choices" in capsys.readouterr().err
     assert main(["fit", "NIWLinear", *asked, "--choice", "question"]) == 0
     saved = str(tmp_path / "fit.nc")

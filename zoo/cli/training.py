@@ -43,12 +43,7 @@ def training_data(
                 "--choice and --formula are given, and formulas know no choices. Give --y, --task and --features."
             )
         return _by_formula(
-            path,
-            formula,
-            {"--y": y, "--task": task, "--features": features},
-            t,
-            weight,
-            missing,
+            path, formula, {"--y": y, "--task": task, "--features": features}, t, weight, missing
         )
     if y is None:
         raise ValueError("--y is missing. Name the column of the response, or give a formula by --formula.")

@@ -16,7 +16,7 @@ from zoo.support.arrays import as_array
 from zoo.support.frames import read_table, require_one_each
 from zoo.support.words import counted
 
-__all__ = ["choice_codes", "choice_of_rows", "codes_in_order", "require_choices", "require_no_choices"]
+__all__ = ["choice_codes", "choice_of_rows", "require_choices", "require_no_choices"]
 
 
 def choice_codes(choice: Any, task: np.ndarray, n_rows: int) -> np.ndarray:
@@ -43,12 +43,8 @@ def choice_codes(choice: Any, task: np.ndarray, n_rows: int) -> np.ndarray:
             f"choice is missing in row {absent[0]}. Drop the row, or say to which choice it belongs."
         )
     labels, _ = pd.factorize(np.asarray(values))
-    return codes_in_order(labels * (int(task.max(initial=0)) + 1) + task)
-
-
-def codes_in_order(codes: np.ndarray) -> np.ndarray:
-    """The same groups of rows numbered 0, 1, ... in the order in which they come."""
-    return np.asarray(pd.factorize(codes)[0], dtype=np.int64)
+    pairs = labels * (int(task.max(initial=0)) + 1) + task
+    return np.asarray(pd.factorize(pairs)[0], dtype=np.int64)
 
 
 def choice_of_rows(X: Any, task: np.ndarray, data: TaskRows) -> np.ndarray:
@@ -86,7 +82,7 @@ def require_no_choices(data: TaskRows, likelihood: str) -> None:
 
 
 def require_choices(data: TaskRows, y: np.ndarray) -> None:
-    """Raise where data of alternatives are no choices, or where a feature has no part in any of them.
+    """Raise where the rows do not form choices, or where a feature says nothing of any choice.
 
     Parameters
     ----------
@@ -119,7 +115,10 @@ def require_choices(data: TaskRows, y: np.ndarray) -> None:
 
 
 def _require_features_that_vary(data: TaskRows, first: np.ndarray) -> None:
-    """Raise where a feature is the same for all alternatives of every choice; ``first`` (N,): its first row."""
+    """Raise where a feature is the same for all alternatives of every choice.
+
+    ``first`` (N,) is, for each row, the first row of the choice that it belongs to.
+    """
     X: Any = data.X if data.shared is None else np.column_stack([data.X, data.shared])
     still = np.flatnonzero(~np.any(X != X[first], axis=0))
     if len(still):

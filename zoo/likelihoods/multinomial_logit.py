@@ -28,8 +28,9 @@ class MultinomialLogit(Likelihood):
 
         p_n = e^{f_n} / \sum_{m \in c} e^{f_m}
 
-    (McFadden 1974; the conditional logit). Each alternative is a row of the data, ``data.choice`` says which rows
-    belong to one choice, and y is 1 (or True) where a row was chosen and 0 (or -1) elsewhere. What is the same for all
+    (McFadden 1974; the conditional logit). Each alternative is a row of the data. ``data.choice`` says which rows
+    belong to one choice. The response y is 1 (or True) in the row that was chosen, and 0 (or -1) in the others. What is
+    the same for all
     alternatives of a choice cancels out: there is no intercept, and characteristics of persons come in by their
     products with features of alternatives.
 

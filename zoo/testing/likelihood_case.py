@@ -25,8 +25,8 @@ _LARGEST_DISTANCE = float(np.sqrt(np.log(2.0 / 1e-7) / (2.0 * _DRAWS)))
 class LikelihoodTestCase:
     """Tests of one likelihood: subclass it and override :meth:`make_likelihood`.
 
-    The density is looked at with every learned parameter at ``parameter`` (0.7). Of a likelihood of choices it is that
-    of the choice between a row with f and one with 0.
+    The density is looked at with every learned parameter at ``parameter`` (0.7). A likelihood of choices
+    is looked at in choices between two rows: one has the function value f, and the other one has 0.
     """
 
     parameter: float = 0.7

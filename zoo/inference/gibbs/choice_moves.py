@@ -11,8 +11,8 @@ All alternatives share their coefficients, so that no Pólya-Gamma variable make
 **Before anything is drawn**, stochastic EM finds a population near the posterior, and for each task the averages over
 its draws of the coefficients, :math:`b_t`, and of minus the Hessian of the log likelihood, :math:`H_t`. The gradient
 averages to :math:`g_t = P (b_t - \mu)`, since that of the log posterior averages to zero. (A normal law with such
-averages is the best one in the sense of variational approximations, Opper & Archambeau 2009; at the mode of a skewed
-likelihood fewer proposals are taken.) They stay as they are.
+averages is the best one in the sense of variational approximations, Opper & Archambeau 2009; the mode of a skewed
+likelihood lies aside of it.) They stay as they are.
 
 **The coefficients of a task.** The likelihood of a task is near
 :math:`\exp(g_t'(w - b_t) - \tfrac12 (w - b_t)' H_t (w - b_t))`. With the prior :math:`N(\mu, P^{-1})` that is a normal
@@ -43,8 +43,8 @@ import numpy as np
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.choice_likelihood import Choices, add_derivatives, log_density
 from zoo.inference.gibbs.choice_population import blocks, move_population
-from zoo.inference.gibbs.elliptical_slice import CLOSED, normal_step
-from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
+from zoo.inference.gibbs.elliptical_slice import CLOSED, shrunk
+from zoo.inference.gibbs.triangular import factorise, normal_step, solve_lower, solve_transposed
 
 __all__ = ["ChoiceMoves", "Reference", "reference_of"]
 
@@ -88,7 +88,7 @@ def _farthest(choices, first, last, step):
 
 @njit(cache=True, nogil=True)
 def _climb(choices, t, mean, precision, point, factor):
-    """Newton's steps of task t towards the mode of its coefficients, in place; ``factor``: of the curvature there."""
+    """Newton's steps of task t towards the mode of its coefficients, in place; ``factor`` is work space."""
     first, last = choices.tasks[t], choices.tasks[t + 1]
     D = len(point)
     step = np.empty(D)
@@ -178,11 +178,7 @@ def _move_tasks(rng, choices, reference, mu, P, W, density, informed):
                 W[t] = there
                 density[t] = then
                 break
-            if angle < 0.0:
-                low = angle
-            else:
-                high = angle
-            angle = low + (high - low) * rng.random()
+            angle, low, high = shrunk(rng, angle, low, high)
 
 
 @njit(cache=True, nogil=True)

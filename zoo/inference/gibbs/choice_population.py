@@ -32,8 +32,14 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.choice_likelihood import add_derivatives, log_density
-from zoo.inference.gibbs.elliptical_slice import CLOSED, normal_step, squared
-from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
+from zoo.inference.gibbs.elliptical_slice import CLOSED, shrunk
+from zoo.inference.gibbs.triangular import (
+    factorise,
+    normal_step,
+    solve_lower,
+    solve_transposed,
+    squared,
+)
 
 __all__ = ["blocks", "move_population"]
 
@@ -49,7 +55,7 @@ _LEAST = 0.05
 
 
 def blocks(n_features: int) -> int:
-    """How many moves a sweep takes."""
+    """How many of these moves one sweep takes."""
     entries = n_features * (n_features + 3) // 2
     return min(_MOST, -(-entries // _ENTRIES))
 
@@ -256,11 +262,7 @@ def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, den
             value += np.sum(then)
         if value > level or high - low < CLOSED:
             break
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + (high - low) * rng.random()
+        angle, low, high = shrunk(rng, angle, low, high)
     if not value > level:
         return  # rounding has closed the bracket around where it is, or a density is no number
     W[:] = moved

@@ -10,34 +10,19 @@ steps become short.
 
 from __future__ import annotations
 
-import numpy as np
-
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.triangular import solve_transposed
 
-__all__ = ["CLOSED", "normal_step", "squared"]
+__all__ = ["CLOSED", "shrunk"]
 
 CLOSED = 1e-12
 """A bracket of angles below this holds no other number than that of where the chain is."""
 
 
 @njit(cache=True, nogil=True)
-def normal_step(rng, factor):
-    """A draw of the normal law with mean 0 whose precision has this lower factor."""
-    step = np.empty(len(factor))
-    for d in range(len(step)):
-        step[d] = rng.standard_normal()
-    solve_transposed(factor, step)
-    return step
-
-
-@njit(cache=True, nogil=True)
-def squared(factor, apart):
-    """The quadratic form of the precision with this lower factor."""
-    total = 0.0
-    for j in range(len(apart)):
-        part = 0.0
-        for i in range(j, len(apart)):
-            part += factor[i, j] * apart[i]
-        total += part * part
-    return total
+def shrunk(rng, angle, low, high):
+    """The next angle, and its bracket, after one that was below the threshold."""
+    if angle < 0.0:
+        low = angle
+    else:
+        high = angle
+    return low + (high - low) * rng.random(), low, high

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.triangular import solve_transposed
+from zoo.inference.gibbs.triangular import normal_step, squared
 
 __all__ = ["DEGREES", "draw_from_t", "log_proposal"]
 
@@ -15,20 +15,11 @@ DEGREES = 8.0
 @njit(cache=True, nogil=True)
 def draw_from_t(rng, factor):
     """A step from the location of the t law whose scale matrix has this factor of its inverse."""
-    step = np.empty(len(factor))
-    for d in range(len(step)):
-        step[d] = rng.standard_normal()
-    solve_transposed(factor, step)
+    step = normal_step(rng, factor)
     return step / np.sqrt(2.0 * rng.standard_gamma(0.5 * DEGREES) / DEGREES)
 
 
 @njit(cache=True, nogil=True)
 def log_proposal(factor, apart):
     """Log density of the t law at ``apart`` from its location."""
-    squared = 0.0
-    for j in range(len(apart)):
-        total = 0.0
-        for i in range(j, len(apart)):
-            total += factor[i, j] * apart[i]
-        squared += total * total
-    return -0.5 * (DEGREES + len(apart)) * np.log1p(squared / DEGREES)
+    return -0.5 * (DEGREES + len(apart)) * np.log1p(squared(factor, apart) / DEGREES)

@@ -6,7 +6,7 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 
-__all__ = ["draw_by_precision", "factorise", "solve_lower", "solve_transposed"]
+__all__ = ["draw_by_precision", "factorise", "normal_step", "solve_lower", "solve_transposed", "squared"]
 
 
 @njit(cache=True, nogil=True)
@@ -59,3 +59,25 @@ def draw_by_precision(rng, factor, linear):
     for d in range(len(linear)):
         linear[d] += rng.standard_normal()
     solve_transposed(factor, linear)
+
+
+@njit(cache=True, nogil=True)
+def normal_step(rng, factor):
+    """A draw of the normal law with mean 0 whose precision has this lower factor."""
+    step = np.empty(len(factor))
+    for d in range(len(step)):
+        step[d] = rng.standard_normal()
+    solve_transposed(factor, step)
+    return step
+
+
+@njit(cache=True, nogil=True)
+def squared(factor, apart):
+    """The quadratic form of the precision with this lower factor."""
+    total = 0.0
+    for j in range(len(apart)):
+        part = 0.0
+        for i in range(j, len(apart)):
+            part += factor[i, j] * apart[i]
+        total += part * part
+    return total

@@ -48,7 +48,7 @@ class NIWEngines(NIWHierarchy):
         if not self.augmented and not choices:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
-        if not self._conjugate or self.likelihood.of_choices or self.shared or self.scale_sd is not None:
+        if not self._conjugate or self.shared or self.scale_sd is not None:
             return [gibbs, *super().method_table()]
         return [
             gibbs,

@@ -27,7 +27,7 @@ def fit():
     frame["shop"] = np.repeat(["north", "south", "west"], 10)
     frame["sales"] = 500 + 40 * frame.a + 5 * rng.standard_normal(30)
     data = zoo.MultiTaskData.from_frame(frame, y="sales", task="shop").standardize()
-    model = zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(epsilon=0.05))
+    model = zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C=1.0, epsilon=0.05))
     return model.fit(data, draws=40, tune=40, chains=2, random_seed=1, progress=False)
 
 

@@ -60,7 +60,7 @@ def steady_data() -> MultiTaskData:
 
 
 # Beside the defaults: a likelihood that is a density of y, where the default is none, and other likelihoods.
-_TUBE = {"likelihood": zoo.EpsilonInsensitive(epsilon=0.3)}
+_TUBE = {"likelihood": zoo.EpsilonInsensitive(C=1.0, epsilon=0.3)}
 FIELDS: dict[str, list[dict[str, Any]]] = {
     "MaxMargin": [
         _TUBE,

@@ -297,6 +297,7 @@ DENSITIES = {
     "tube, learned C, no group moves": (zoo.MaxMargin, LEARNED_C, {}, {"group_moves": False}),
     "latent features, tube, many columns": (zoo.NonparametricMaxMargin, {**TUBE, "K_max": 2000}, {}, {}),
     "kernel machine": (zoo.MultiTaskKernelMachine, {}, {}, {}),
+    "kernel machine, tube, learned C": (zoo.MultiTaskKernelMachine, LEARNED_C, {}, {}),
     # Priors of papers with likelihoods of others. Narrow ones keep real y and counts moderate; with labels functions
     # are large, or a wrong law of the auxiliary variables would not show.
     **{

@@ -265,7 +265,7 @@ def _by_cv(train: MultiTaskData, test: MultiTaskData, cv: int, tube: bool) -> di
     grid: dict[str, Sequence[float]] = {"lam": _CV_LAMBDAS}
     model, settings = MultiTaskKernelMachine(), _EXACT
     if tube:
-        likelihood = EpsilonInsensitive(epsilon=_EPSILON)
+        likelihood = EpsilonInsensitive(C=1.0, epsilon=_EPSILON)
         model, settings = MultiTaskKernelMachine(likelihood=likelihood, lam=1.0, amplitude=1.0), _TUBE
         grid["likelihood.C"] = [_C(train, gamma) for gamma in _SCHOOL_GAMMAS]
     folds = train.folds(cv, random_seed=1)

@@ -228,7 +228,7 @@ def _real_scores(rows: MultiTaskData, f: np.ndarray) -> dict[str, float]:
 
 def _factory(row: Model, school: bool) -> ModelFactory:
     assert row.factory is not None
-    likelihood = {"likelihood": EpsilonInsensitive(epsilon=EPSILON)} if school else {}
+    likelihood = {"likelihood": EpsilonInsensitive(C=1.0, epsilon=EPSILON)} if school else {}
     return get_factory(row.factory)(**{**likelihood, **row.fields})
 
 

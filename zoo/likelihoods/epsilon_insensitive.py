@@ -108,8 +108,9 @@ class EpsilonInsensitive(Likelihood):
     Parameters
     ----------
     C : float, "learned" or Law
-        Weight of the loss, above 0; per unit of y, so standardize the data. Where it is learned, the
-        density is the normalised one, which alone can tell one C from another.
+        Weight of the loss, above 0. By default it is learned, under the normalised density, which alone can tell one C
+        from another: it is to this loss what the noise is to normal responses. A number is per unit of y, so
+        standardize the data, and choose it by cross-validation, as the paper does (:func:`zoo.select`).
     epsilon : float
         Half width of the tube without loss, 0 or more.
     """
@@ -119,7 +120,7 @@ class EpsilonInsensitive(Likelihood):
     smooth: ClassVar[bool] = False
     parameter_names: ClassVar[tuple[str, ...]] = ("C",)
 
-    C: float | str | Law = 1.0
+    C: float | str | Law = "learned"
     epsilon: float = 0.001
 
     def __post_init__(self) -> None:

@@ -263,10 +263,10 @@ class MultiTaskKernelMachine(KernelMachineDescription):
                 augmented,
             ],
         }
-        word = self._word
-        others = [augmented] if word and self.augmented else []
+        word = self.likelihood.word
+        others = [augmented] if self.augmented else []
         found = best.get("hinge" if word == "epsilon_insensitive" else word, others)
-        if self._learns_kernel:
+        if self._learns_kernel or self._learns_weight:
             found = [m for m in found if m.name != "map"]
         # Exact draws come first where there is no closed form; the approximation has to be asked for.
         last = [laplace] if self.likelihood.smooth and word not in best else []
@@ -275,10 +275,9 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         return [*found, *super().method_table(), *last]
 
     @property
-    def _word(self) -> str:
-        """The word of the likelihood, where the specialised methods know it, so not where C is learned."""
-        word = self.likelihood.word
-        return "" if word == "epsilon_insensitive" and self.likelihood.learned else word
+    def _learns_weight(self) -> bool:
+        """Whether the weight of the loss is learned, which a support vector machine needs as a number."""
+        return self.likelihood.word == "epsilon_insensitive" and bool(self.likelihood.learned)
 
     @property
     def _learns_kernel(self) -> bool:
@@ -293,18 +292,22 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         """Why a method that others have cannot do with this likelihood."""
         if why := super().unserved(method):
             return why
-        if method == "gibbs" and not self._word:
-            return f"method 'gibbs' needs a number for C, and likelihood is {self.likelihood!r}."
-        if method in _SERVES and self._word not in _SERVES[method]:
+        word = self.likelihood.word
+        if method in _SERVES and word not in _SERVES[method]:
             served = " or ".join(map(repr, _SERVES[method]))
             return f"method {method!r} is for likelihood {served}, and this one is {self.likelihood!r}."
-        if method == "laplace" and self._word == "gaussian":
+        if method == "map" and self._learns_weight:
+            return (
+                "method 'map' needs a number for C, such as zoo.EpsilonInsensitive(C=1.0); zoo.select chooses it by "
+                "cross-validation."
+            )
+        if method == "laplace" and word == "gaussian":
             return "method 'laplace' approximates what 'exact' has in closed form for likelihood 'gaussian'."
         return ""
 
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
         """The method that a fit takes; raises where the data are too wide for it."""
-        if method == "map" and self._word in _SERVES["map"] and self._learns_kernel:
+        if method == "map" and self.likelihood.word in _SERVES["map"] and self._learns_kernel:
             raise UnsupportedMethodError(
                 f"{type(self).__name__} learns hyper-parameters, and method 'map' takes them as they are. Give numbers "
                 "for lam, amplitude and Q (zoo.select chooses them by cross-validation), or use another method."

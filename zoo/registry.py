@@ -88,14 +88,14 @@ def load(
     FileNotFoundError
         There is no such file.
     ValueError
-        The file is damaged, or no fit of this package, or of another schema version.
+        The file is damaged, or no fit of this package, or of another schema version; ``mean`` is another estimator.
     """
     fit = read_fit(path, lambda name: get_factory(name) if name in factories() else None, factory, likelihood)
     if mean is None:
         return fit
     if fit.data.learned_mean is None:
         raise ValueError(f"mean is given, and the fit in {str(path)!r} has no learned mean. Leave it out.")
-    known = replace(fit.data.learned_mean, estimator=mean)
+    known = fit.data.learned_mean.with_estimator(mean)
     return replace(fit, data=replace(fit.data, learned_mean=known))
 
 

@@ -267,3 +267,31 @@ def test_a_declared_level_without_rows_is_refused_when_it_is_predicted():
 def test_a_response_that_is_called_like_a_function_of_r():
     with pytest.raises(ValueError, match=r"the response 'prop\(n, m\)'"):
         make("prop(n, m) ~ age + (1 | patient)", FRAME.assign(n=1, m=3))
+
+
+def test_slopes_without_levels_meet_at_zero_whatever_the_scale():
+    """``(0 + time | patient)``: centred times would let the functions of all patients meet at the mean time."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(40), 8)
+    frame = pd.DataFrame(
+        {"patient": patient, "time": rng.uniform(1.0, 3.0, 320), "age": rng.normal(50.0, 5.0, 320)}
+    )
+    slope = 3.0 + rng.normal(size=40)
+    frame["y"] = 5.0 + slope[patient] * frame["time"] + 0.1 * frame["age"] + 0.3 * rng.normal(size=320)
+    data = zoo.MultiTaskData.from_formula("y ~ age + time + (0 + time | patient)", frame)
+    scaled = data.standardize()
+    assert dict(zip(data.feature_names, scaled.transform.x_mean, strict=True))["time"] == 0.0
+    assert dict(zip(data.feature_names, scaled.transform.x_mean, strict=True))["age"] != 0.0
+    fit = zoo.NIWLinear().fit(scaled, draws=300, tune=200, chains=2, random_seed=1, progress=False)
+    back = fit.in_data_units()
+    assert not [name for name in back.data_vars if "constant" in str(name)]  # it is the shared Intercept
+    # Truth and posterior: within four standard deviations (one of 16,000 seeds for each of the three).
+    for name, truth in (("population_mean", slope.mean()), ("noise", 0.3)):
+        draws = back[name].to_numpy().ravel()
+        assert abs(draws.mean() - truth) < 4.0 * draws.std()
+    new = fit.predict(pd.DataFrame({"patient": ["new"], "time": [0.0], "age": [50.0]}), new_task=True)
+    assert abs(float(new["mean"][0]) - 10.0) < 0.5
+    assert float(new["sd"][0]) < 0.5  # at time 0 all patients have the same mean
+    none = zoo.MultiTaskData.from_formula("y ~ 0 + age + time + (0 + time | patient)", frame)
+    transform = none.standardize().transform
+    assert not transform.x_mean.any() and transform.y_mean == 0.0 and transform.y_scale > 1.0

@@ -9,9 +9,11 @@ import pytest
 import zoo
 
 sklearn = pytest.importorskip("sklearn")
+from sklearn.cluster import KMeans  # noqa: E402
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor  # noqa: E402
 from sklearn.linear_model import LinearRegression  # noqa: E402
 from sklearn.neighbors import KNeighborsRegressor  # noqa: E402
+from sklearn.svm import SVC  # noqa: E402
 
 rng = np.random.default_rng(0)
 T, N = 20, 40
@@ -130,9 +132,55 @@ def test_labels_give_log_odds():
 def test_weights_reach_the_estimator():
     frame = FRAME.assign(w=np.where(np.arange(T * N) % 2, 1.0, 1e-9))
     data = zoo.MultiTaskData.from_frame(frame, y="y", task="task", weight="w")
-    weighted = data.add_mean(LinearRegression(), random_seed=1).learned_mean.estimator
+    weighted = data.add_mean(LinearRegression(), levels=False, random_seed=1).learned_mean.estimator
     odd = LinearRegression().fit(frame[["a", "b", "c"]][1::2].to_numpy(), frame["y"][1::2])
     np.testing.assert_allclose(weighted.coef_, odd.coef_, rtol=1e-6)
+
+
+def test_a_file_knows_its_estimator_again(fit, tmp_path):
+    fit.save(tmp_path / "fit.nc")
+    right = fit.data.learned_mean.estimator
+    loaded = zoo.load(tmp_path / "fit.nc", mean=right)
+    assert loaded.data.learned_mean.probe == fit.data.learned_mean.probe
+    X = FRAME[["a", "b", "c"]].to_numpy()
+    with pytest.raises(ValueError, match=r"predicts 0 where the estimator of the saved fit predicted"):
+        zoo.load(tmp_path / "fit.nc", mean=LinearRegression().fit(X, 0.0 * FRAME["y"]))
+    with pytest.raises(ValueError, match=r"mean is LinearRegression\(\), which predicts nothing"):
+        zoo.load(tmp_path / "fit.nc", mean=LinearRegression())
+
+
+@pytest.mark.parametrize("whole_tasks", [False, True])
+def test_a_mean_that_knows_tasks_by_a_column_warns_where_it_serves_others(whole_tasks):
+    """Of a column that stands still within tasks, intervals hold for those tasks that the mean was made for."""
+    frame = FRAME.assign(size=np.random.default_rng(7).normal(size=T)[TASK])
+    data = make(frame).add_mean(BOOSTING, whole_tasks=whole_tasks, random_seed=1)
+    assert data.learned_mean.still == ("size",)
+    fit = fitted(data.standardize().add_intercept())
+    new = frame.head(3).assign(task="new")
+    served, other = (new, frame.head(3)) if whole_tasks else (frame.head(3), new)
+    fit.predict(served, new_task=whole_tasks)
+    with pytest.warns(
+        UserWarning, match=r"reads 'size', which stands still within tasks.* may be much too narrow"
+    ):
+        fit.predict(other, new_task=not whole_tasks)
+
+
+def test_a_column_that_was_coded_is_known_by_its_name():
+    frame = FRAME.assign(city=np.array(["Oslo", "Rome"])[np.arange(T * N) % 2])
+    data = make(frame).add_mean(LinearRegression(), ["a", "city"], keep="city", random_seed=1)
+    assert data.learned_mean.seen == ("a", "city[Rome]")
+    assert data.feature_names == ("mean", "b", "c", "city[Rome]")
+
+
+def test_what_predicts_no_response_is_refused():
+    labels = FRAME.assign(y=(FRAME["y"] > 20.0).astype(int))
+    for data, estimator, error, message in (
+        (labels, SVC(), TypeError, r"SVC\(\), which has no probabilities"),
+        (FRAME, KMeans(3), TypeError, "predicts no response"),
+        (FRAME, HistGradientBoostingClassifier(), ValueError, "a classifier, and y holds real numbers"),
+    ):
+        with pytest.raises(error, match=message):
+            make(data).add_mean(estimator)
 
 
 def test_what_would_leak_is_refused(fit):

@@ -189,7 +189,7 @@ BAD = [
     (dict(X=_with(X, 4, 1, np.nan).astype(float)), "X is nan in row 4, column 1"),
     (dict(X=_with(X, 4, 1, np.inf).astype(float)), "X is inf in row 4, column 1"),
     (dict(X=_with(X, 2, 1, "red")), "X column 1 holds values that are not numbers"),
-    (dict(X=X.astype(str)), "X column 0 holds values that are not numbers"),
+    (dict(X=X.astype(str)), "X column 0 holds numbers as text"),
     (dict(X=X + 1j), "not numbers"),
     (dict(X=X[:, 0]), "Give a 2-D array"),
     (dict(X=X[:0], y=Y[:0], task=[]), "X is empty"),

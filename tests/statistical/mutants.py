@@ -37,6 +37,7 @@ class Mutant(NamedTuple):
 
 
 _KERNELS = "tests/statistical/test_kernels.py"
+_LEVELS = ("tests/data/test_out_of_fold.py",)
 _MAX_MARGIN = (
     f"{_KERNELS}::test_max_margin[hinge, more tasks than features]",
     f"{_KERNELS}::test_max_margin[hinge, more features than tasks]",
@@ -1029,6 +1030,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "float(np.sum(0.5 * omega * f**2 - nu * f))",
         "float(np.sum(omega * f**2 - nu * f))",
         ("tests/inference/test_kernel_engines.py",),
+    ),
+    Mutant(
+        "levels_that_know_the_fold",
+        "levels that a copy of a learned mean is fitted without, from estimators that have seen its fold",
+        "zoo/data/out_of_fold.py",
+        "residual[K if k is None else k, kept]",
+        "residual[K, kept]",
+        _LEVELS,
+    ),
+    Mutant(
+        "levels_as_means",
+        "levels of tasks as means of their residuals, without any shrinkage",
+        "zoo/data/out_of_fold.py",
+        "ratio * total * (mean - centre) / (1.0 + ratio * total)",
+        "np.where(total > 0.0, mean - centre, 0.0)",
+        _LEVELS,
     ),
 )
 

@@ -5,7 +5,8 @@ features is, in the units of the response,
 
 .. math:: a + b f = \Big(a - \sum_j w_j \frac{b\, m_j}{s_j}\Big) + \sum_j \frac{b\, w_j}{s_j} u_j .
 
-What stands in the bracket goes to the feature that is constant, where there is one.
+What stands in the bracket goes to the feature that is constant, where there is one: one of the tasks, or one that they
+share where no feature of theirs has been centred.
 """
 
 from __future__ import annotations
@@ -67,12 +68,20 @@ def _in_data_units(fit: Any) -> xr.Dataset:
     else:
         moved = xr.DataArray(0.0)
     constant = _constant(data, names)
+    of_all = _constant(data, shared_names) if constant is None and not np.any(centre) else None
+    if of_all is not None:
+        at = xr.DataArray([float(n == of_all[0]) for n in shared_names], dims="shared_feature")
+        result[SHARED] = (result[SHARED] + at * (level - moved) / of_all[1]).transpose(
+            *posterior[SHARED].dims
+        )
     for name in sorted(linear):
         scaled = posterior[name] * xr.DataArray(slope, dims="feature", coords=feature)
         bracket = (
             level - (scaled * xr.DataArray(centre, dims="feature", coords=feature)).sum("feature") - moved
         )
-        if constant is None:
+        if of_all is not None:
+            pass  # the level is that of all tasks
+        elif constant is None:
             result["constant" if name == "coefficients" else f"{name}_constant"] = bracket
         else:
             at = xr.DataArray([float(n == constant[0]) for n in names], dims="feature", coords=feature)

@@ -40,6 +40,16 @@ def listed(value: Any, argument: str) -> list[Any]:
         raise ValueError(f"{argument} is {value!r}. Give a list of names.") from None
 
 
+def require_names(**given: Any) -> None:
+    """Raise where values stand in the place of the name of a column."""
+    for argument, value in given.items():
+        if np.ndim(value) > 0 and not isinstance(value, tuple):
+            raise TypeError(
+                f"{argument} is a {type(value).__name__}. Give the name of a column of df; values that are in no table "
+                "go to MultiTaskData.from_arrays."
+            )
+
+
 def positions(rows: Any) -> np.ndarray:
     """Positions of rows, or a mask of them; raises on a mask that says to which rows its values belong."""
     values, labels = read_column(rows, "rows")
@@ -127,9 +137,13 @@ def graded(y: Any) -> tuple[Any, tuple[str, ...]]:
         if isinstance(y, list | tuple):
             first = next((v for v in y if isinstance(v, str)), None)
         if first is not None:
+            two = sorted({str(v) for v in y if not pd.isna(v)})
+            labels = (
+                f"For labels, code {two[-1]!r} as 1 and {two[0]!r} as 0: (y == {two[-1]!r}).astype(int). "
+            )
             raise ValueError(
                 f"{what} holds values that are not numbers, such as {str(first)!r}, and no order of them is known. "
-                f"If they are grades, {advice}; else code them as numbers."
+                f"{labels if len(two) == 2 else ''}If they are grades, {advice}; else code them as numbers."
             )
         return y, ()
     names_of, codes = [str(c) for c in dtype.categories], np.asarray(pd.Categorical(y).codes)

@@ -16,6 +16,7 @@ from zoo.data.columns import (
     graded,
     listed,
     others,
+    require_names,
     require_one_column,
     require_same_rows,
     rows_at,
@@ -211,6 +212,7 @@ class Constructed(TaskRows):
             raise ValueError("df has columns of several levels. Give them one name each.")
         if isinstance(features, str):
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
+        require_names(y=y, task=task, weight=weight, choice=choice)
         t_columns = [] if t is None else list(t) if isinstance(t, list | tuple | pd.Index) else [t]
         others = features is None
         special: list[Any] = [y, *(c for c in (task, weight, choice) if c is not None), *t_columns]

@@ -23,11 +23,13 @@ from zoo.data.formula_checks import (
     refuse_bars,
     refuse_no_columns,
     refuse_offsets,
+    refuse_single_levels,
+    unknown_response,
     warn_of_crossed,
     warn_of_means,
     warn_of_two_bars,
 )
-from zoo.data.formula_table import described_levels, readable, restored, storable, unreadable
+from zoo.data.formula_table import described_levels, level_codes, readable, restored, storable, unreadable
 from zoo.data.gaps import without_gaps
 from zoo.support.checks import one_of
 from zoo.support.frames import as_pandas
@@ -221,8 +223,7 @@ class FormulaDesign:
         require_memory(numbers, 3, "formula", advice)
         for group, names, part in self._crossed:
             levels = self.levels[group]
-            own, code_of_own = task_column(table[group], "group")
-            code = pd.Index(levels).get_indexer(pd.Index(own))[code_of_own]
+            code = level_codes(table[group], levels)
             if np.any(code < 0):
                 row, shown = int(np.argmax(code < 0)), ", ".join([*levels[:5], *["..."][: len(levels) > 5]])
                 level = table[group].iloc[row]
@@ -277,10 +278,7 @@ class FormulaDesign:
                 _formulae().design_matrices(f"{left} ~ 1", table, na_action="error", env=environment).response
             )
         except (KeyError, AttributeError) as error:
-            raise ValueError(
-                f"the response {left!r} calls something unknown ({error}). Make a column of it, and write its name "
-                "before '~'."
-            ) from None
+            raise ValueError(unknown_response(left, error)) from None
         values = np.asarray(found.design_matrix, dtype=np.float64)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
@@ -361,6 +359,7 @@ def data_from_formula(
     df = readable(without_gaps(df, [*used, *beside], missing), [*named.variables, *of_response], of_response)
     design = FormulaDesign(formula, df[used].reset_index(drop=True), task)
     refuse_offsets(design)
+    refuse_single_levels(design)
     warn_of_means(design)
     warn_of_crossed(design)
     warn_of_two_bars(design)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pandas as pd
+
 from zoo.support.warning_types import warn_user
 
 __all__ = [
@@ -15,6 +17,8 @@ __all__ = [
     "refuse_bars",
     "refuse_no_columns",
     "refuse_offsets",
+    "refuse_single_levels",
+    "unknown_response",
     "warn_of_crossed",
     "warn_of_means",
     "warn_of_two_bars",
@@ -96,3 +100,25 @@ def warn_of_means(design: Any) -> None:
             f"{', '.join(map(repr, alone))} differs between tasks and does not stand outside the bar. Models that "
             "learn a mean of the coefficients (NIWLinear) learn one here too, where a mixed model would hold it at 0."
         )
+
+
+def refuse_single_levels(design: Any) -> None:
+    """Raise where a category, or a further group, has one level in the rows: its column would be the constant."""
+    used = {name for term in design.described.common_terms for name in term.var_names}
+    used |= {name for term in design.described.group_terms for name in term.expr.var_names}
+    used |= {group for group, _ in design.crossed_terms}
+    for name in sorted(used - {""}):
+        column = design.table[name]
+        numbers = pd.api.types.is_numeric_dtype(column.dtype) and name not in design.levels
+        if not numbers and column.nunique() == 1:
+            raise ValueError(
+                f"column {name!r} has no level but {str(column.iloc[0])!r}, and says nothing. Leave it out of the "
+                f"formula {design.formula!r}."
+            )
+
+
+def unknown_response(left: str, error: Exception) -> str:
+    """What to say of a response that cannot be evaluated."""
+    if left.isidentifier():
+        return f"df has no column {left!r}, the response of the formula. Add it; rows to predict go to fit.predict."
+    return f"the response {left!r} calls something unknown ({error}). Make a column of it, and write its name for '~'."

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["described_levels", "readable", "restored", "storable", "unreadable"]
+from zoo.data.columns import task_column
+
+__all__ = ["described_levels", "level_codes", "readable", "restored", "storable", "unreadable"]
 
 
 def readable(table: pd.DataFrame, columns: Sequence[str], whole: Sequence[str] = ()) -> pd.DataFrame:
@@ -38,6 +40,17 @@ def readable(table: pd.DataFrame, columns: Sequence[str], whole: Sequence[str] =
 
 def _holds_numbers(column: pd.Series) -> bool:
     return column.dtype.kind == "O" and all(isinstance(v, numbers.Real | Decimal) for v in column)
+
+
+def level_codes(column: pd.Series, levels: Sequence[str]) -> np.ndarray:
+    """Positions of a column's entries among levels, -1 of what is none; of numbers, 1.0 is the level 1."""
+    own, code = task_column(column, "group")
+    found = pd.Index(levels).get_indexer(pd.Index(own))[code]
+    if (found < 0).any() and pd.api.types.is_numeric_dtype(column.dtype):
+        numbers_of = pd.to_numeric(pd.Series(levels), errors="coerce")
+        if numbers_of.is_unique and numbers_of.notna().all():
+            found = pd.Index(numbers_of).get_indexer(pd.Index(column.to_numpy(dtype=np.float64)))
+    return np.asarray(found)
 
 
 def unreadable(table: pd.DataFrame, columns: Sequence[str]) -> str:

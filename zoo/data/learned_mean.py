@@ -1,25 +1,17 @@
-r"""The predictions of a regressor or classifier of scikit-learn as one more feature, out of fold.
-
-.. math:: f_n = x_n' w_{t(n)} + \dots, \qquad x_n = (1, m_{-k(n)}(z_n))
-
-where :math:`m_{-k}` was fitted without the rows of fold k. A flexible mean :math:`m` finds what is nonlinear and common
-to all tasks, and the model what is particular to each of them, with intervals. A prediction for a row that
-:math:`m` was fitted to would be better than one for a new row, and the model would trust it too
-much: so each row gets that of a copy that has not seen it. The noise that the model then learns is that of such
-predictions. Rows to predict get those of a copy that was fitted to all rows.
-"""
+"""The estimator of scikit-learn whose predictions are a feature: what it reads, its values at new rows, and files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from zoo.support.checks import is_sparse, whole_number
+from zoo.support.warning_types import warn_user
 
-__all__ = ["LearnedMean", "out_of_fold"]
+__all__ = ["LearnedMean", "predicted"]
 
 # Probabilities are kept this far from 0 and 1, where their log odds are infinite.
 _LEAST_PROBABILITY = 1e-4
@@ -41,6 +33,12 @@ class LearnedMean:
         Fitted to all rows; None of a fit from a file, which holds none.
     described : str
         What the estimator is, for messages.
+    whole_tasks : bool
+        Whether whole tasks were held out where it was made.
+    still : tuple of str
+        Columns that it sees and that stand still within tasks, so that it may know the tasks by them.
+    probe : tuple of (row, prediction)
+        Some rows of what it sees, and what it predicts there: by these a file knows it again.
     """
 
     name: str
@@ -48,18 +46,68 @@ class LearnedMean:
     seen: tuple[str, ...]
     estimator: Any
     described: str
+    whole_tasks: bool = False
+    still: tuple[str, ...] = ()
+    probe: tuple[tuple[tuple[float, ...], float], ...] = ()
 
     def description(self) -> dict[str, Any]:
         """What a file says of it, JSON-ready."""
-        return {"name": self.name, "columns": self.columns, "seen": self.seen, "described": self.described}
+        names = ("name", "columns", "seen", "described", "whole_tasks", "still", "probe")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def of_description(cls, saved: Any, feature_names: tuple[str, ...]) -> LearnedMean:
         """The same of a file, without the estimator; raises ValueError or KeyError where it is damaged."""
-        columns, seen = (tuple(map(str, saved[key])) for key in ("columns", "seen"))
-        if saved["name"] not in feature_names or not set(seen) <= set(columns):
+        columns, seen, still = (tuple(map(str, saved[key])) for key in ("columns", "seen", "still"))
+        if saved["name"] not in feature_names or not set(still) <= set(seen) <= set(columns):
             raise ValueError("zoo_mean does not name features")
-        return cls(saved["name"], columns, seen, None, str(saved["described"]))
+        probe = tuple((tuple(map(float, row)), float(value)) for row, value in saved["probe"])
+        described, whole_tasks = str(saved["described"]), bool(saved["whole_tasks"])
+        return cls(saved["name"], columns, seen, None, described, whole_tasks, still, probe)
+
+    def with_estimator(self, estimator: Any) -> LearnedMean:
+        """The same with the estimator that a file does not hold.
+
+        Raises
+        ------
+        ValueError
+            It is not fitted, or predicts something else than the one that the data were made with.
+        """
+        X = np.array([row for row, _ in self.probe])
+        expected = np.array([value for _, value in self.probe])
+        try:
+            found = predicted(estimator, X)
+        except Exception as error:
+            raise ValueError(
+                f"mean is {estimator!r}, which predicts nothing of the features {', '.join(self.seen)}: {error} Give "
+                "the estimator fitted to all rows, fit.data.learned_mean.estimator of the fit that was saved."
+            ) from error
+        if not np.allclose(found, expected, rtol=1e-6, atol=1e-6 * (1.0 + np.abs(expected).max(initial=0.0))):
+            raise ValueError(
+                f"mean is {estimator!r}, and predicts {found[0]:.6g} where the estimator of the saved fit predicted "
+                f"{expected[0]:.6g}. Give that one, fit.data.learned_mean.estimator of the fit that was saved."
+            )
+        return replace(self, estimator=estimator)
+
+    def warn_of_tasks(self, labels: Sequence[str], known: Sequence[str]) -> None:
+        """Warn where the mean knows the tasks of the data by columns that stand still, and the model does not see it.
+
+        A row of a task in the data then gets a mean that has learned the task's level, which the features that the
+        model was fitted to had only if they were made from other rows of the same tasks; a new task gets one that has
+        not.
+        """
+        if not self.still:
+            return
+        here = set(known)
+        wrong = [label for label in dict.fromkeys(labels) if (label in here) == self.whole_tasks]
+        if wrong:
+            kind, other = ("known", "new") if self.whole_tasks else ("new", "known")
+            advice = "without whole_tasks" if self.whole_tasks else "with whole_tasks=True"
+            warn_user(
+                f"the learned mean reads {', '.join(map(repr, self.still))}, which stands still within tasks, and was "
+                f"made for rows of {other} tasks. Intervals of {kind} tasks ({wrong[0]!r}) may be much too narrow. For "
+                f"these, make the mean by add_mean {advice}."
+            )
 
     def values(self, table: pd.DataFrame) -> np.ndarray:
         """The feature (n,) of rows with these columns.
@@ -84,96 +132,3 @@ def predicted(estimator: Any, X: np.ndarray) -> np.ndarray:
         return np.asarray(estimator.predict(X), dtype=np.float64).ravel()
     p = np.clip(estimator.predict_proba(X)[:, 1], _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
     return np.asarray(np.log(p / (1.0 - p)))
-
-
-def _fitted(estimator: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Any:
-    from sklearn.base import clone
-
-    weights = {} if weight is None else {"sample_weight": weight}
-    fitted = clone(estimator).fit(X, y, **weights)
-    classes = getattr(fitted, "classes_", None)
-    if classes is not None and hasattr(fitted, "predict_proba") and len(classes) != 2:
-        raise ValueError(
-            f"estimator is {estimator!r}, which finds {len(classes)} classes in y, and the feature is the log odds of "
-            "one class against another. Give a regressor: of grades it predicts the expected one."
-        )
-    return fitted
-
-
-def _require_weights(estimator: Any) -> None:
-    """Raise where an estimator takes no weights of rows."""
-    from sklearn.utils.validation import has_fit_parameter
-
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise ValueError(
-            f"the rows have weights, and the estimator {estimator!r} takes none in fit. Choose one whose fit has "
-            "sample_weight, such as HistGradientBoostingRegressor()."
-        )
-
-
-def out_of_fold(
-    estimator: Any,
-    X: np.ndarray,
-    y: np.ndarray,
-    task: np.ndarray,
-    weight: np.ndarray | None,
-    folds: int,
-    whole_tasks: bool,
-    rng: np.random.Generator,
-    shared_input: np.ndarray | None = None,
-) -> tuple[np.ndarray, Any]:
-    """Predictions (N,) for each row by a copy that was fitted without its fold, and a copy fitted to all rows.
-
-    The rows of each task are dealt to the folds at random; or, with ``whole_tasks``, the tasks are. Where tasks share
-    inputs, ``shared_input`` (N,) says which one each row has, and the inputs are dealt: a copy that has seen an input
-    with the label of another task has seen the row.
-
-    Raises
-    ------
-    TypeError
-        ``estimator`` is none of scikit-learn's kind.
-    ValueError
-        There are fewer rows, or tasks, than folds; or predictions that are not finite.
-    """
-    if is_sparse(X):
-        raise ValueError(
-            "X is sparse, and a learned mean sees dense columns. Make the data from X.toarray()."
-        )
-    if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "predict")):
-        raise TypeError(
-            f"estimator is {estimator!r}. Give a regressor or classifier of scikit-learn, "
-            "such as HistGradientBoostingRegressor()."
-        )
-    if weight is not None:
-        _require_weights(estimator)
-    folds = whole_number(folds, "folds", 2)
-    if whole_tasks and shared_input is not None:
-        raise ValueError(
-            "whole_tasks is True, and the tasks share their inputs: every copy would have seen the rows of the tasks "
-            "that are held out. Leave whole_tasks out."
-        )
-    size, what = (len(np.unique(task)), "tasks") if whole_tasks else (len(y), "rows")
-    if shared_input is not None:
-        size, what = int(shared_input.max()) + 1, "inputs"
-    if size < folds:
-        raise ValueError(f"folds is {folds}, and the data have {size} {what}. Take fewer folds.")
-    fold = np.empty(len(y), dtype=np.int64)
-    if whole_tasks:
-        fold = (rng.permutation(task.max() + 1) % folds)[task]
-    elif shared_input is not None:
-        fold = (rng.permutation(size) % folds)[shared_input]
-    else:
-        # Shuffled, then in the order of tasks: the rows of each task go round the folds.
-        order = rng.permutation(len(y))
-        fold[order[np.argsort(task[order], kind="stable")]] = np.arange(len(y)) % folds
-    values = np.empty(len(y))
-    for k in np.unique(fold):
-        out = fold == k
-        part = None if weight is None else weight[~out]
-        values[out] = predicted(_fitted(estimator, X[~out], y[~out], part), X[out])
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"{estimator!r} predicted what is not finite for row {int(np.flatnonzero(~np.isfinite(values))[0])}. "
-            "Choose another estimator."
-        )
-    return values, _fitted(estimator, X, y, weight)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zoo.data.choices import choice_of_rows
-from zoo.data.columns import listed, positions
+from zoo.data.columns import positions
 from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows, of_units, units_by_task
 from zoo.data.formula import data_from_formula, data_of_design
-from zoo.data.learned_mean import LearnedMean, out_of_fold
-from zoo.data.rows import Transform, location_and_scale
+from zoo.data.out_of_fold import columns_of_mean, described_mean, out_of_fold
+from zoo.data.rows import Transform
+from zoo.data.standardizing import transform_of
 from zoo.support.checks import (
     is_sparse,
     names,
@@ -246,6 +247,7 @@ class MultiTaskData(Constructed):
         keep: Sequence[str] | str = (),
         folds: int = 5,
         whole_tasks: bool = False,
+        levels: bool | None = None,
         random_seed: Any = None,
         name: str = "mean",
     ) -> MultiTaskData:
@@ -266,9 +268,12 @@ class MultiTaskData(Constructed):
             see, such as an intercept.
         folds : int
             Rows are dealt to so many folds; as many copies are fitted, and one to all rows. Where tasks share inputs
-            (multi-label data), the inputs are dealt.
+            (multi-label data), the inputs are dealt, and choices are dealt whole.
         whole_tasks : bool
             Deal whole tasks, for a model that predicts tasks it has not seen; by default the rows of each task.
+        levels : bool, optional
+            Fit copies to responses less the levels of tasks, which a first round of copies has left: 21 fits of five
+            folds in place of 6. Default: so for real responses, and not for labels, choices and a classifier.
         random_seed : int or numpy.random.Generator, optional
             For the deal. Give the estimator a ``random_state`` of its own.
         name : str
@@ -290,25 +295,12 @@ class MultiTaskData(Constructed):
         (name,) = names([name], "name")
         if name in self.feature_names or name == self.task_column:
             raise ValueError(f"name {name!r} is taken by another column. Choose another name.")
-        seen = self.features_to_explain() if features is None else listed(features, "features")
-        for feature in seen:
-            one_of(feature, self.feature_names, "features")
-        kept = (
-            seen
-            if isinstance(keep, str) and keep == "all"
-            else [keep]
-            if isinstance(keep, str)
-            else list(keep)
-        )
-        for feature in kept:
-            one_of(feature, self.feature_names, "keep")
-        if not seen:
-            raise ValueError("there is no feature for the estimator to see. Name some in features.")
-        at = [self.feature_names.index(feature) for feature in seen]
+        seen, kept = columns_of_mean(self, features, keep)
         X: Any = self.X
+        at = [self.feature_names.index(feature) for feature in seen]
         values, fitted = out_of_fold(
             estimator, X if self.is_sparse else X[:, at], self.y, self.task, self.weight, folds, whole_tasks,
-            generator(random_seed), self.row if self.shares_inputs else None,
+            generator(random_seed), self.row if self.shares_inputs else None, self.choice, levels,
         )  # fmt: skip
         stay = [i for i, f in enumerate(self.feature_names) if f in kept or f not in seen]
         own = tuple(self.feature_names[i] for i in stay)
@@ -318,7 +310,7 @@ class MultiTaskData(Constructed):
             row=np.arange(self.n_rows),
             feature_names=(name, *own),
             shared_names=tuple(f for f in self.shared_names if f in own),
-            learned_mean=LearnedMean(name, self.feature_names, tuple(seen), fitted, repr(estimator)),
+            learned_mean=described_mean(self, name, seen, fitted, repr(estimator), whole_tasks),
         )
 
     def select_tasks(self, tasks: Sequence[str]) -> MultiTaskData:
@@ -339,24 +331,15 @@ class MultiTaskData(Constructed):
     def standardize(self, y: bool | None = None) -> MultiTaskData:
         """Data with features (and a real response) at mean 0 and standard deviation 1.
 
-        Constant columns, an intercept among them, and levels of further groups are left as they are. ``y=None``
+        Constant columns, an intercept among them, and levels of further groups are left as they are. What a formula
+        gives tasks without a level of their own, as ``(0 + time | patient)``, is not centred. ``y=None``
         scales the response unless it holds labels (two values) or ordered categories. Predictions of a fit come back
         on the user's scale. Weights do not count in the means and standard deviations. Sparse features are refused.
         """
         if self.transform is not None:
             raise ValueError("the data are standardized already. Use them as they are.")
         self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
-        mean, scale = location_and_scale(self.X, self.feature_names, "X", self.incomplete)
-        constant = (scale == 0.0) | np.isin(self.feature_names, list(self.effects))
-        mean, scale = np.where(constant, 0.0, mean), np.where(constant, 1.0, scale)
-        y_mean, y_scale = 0.0, 1.0
-        scale_y = len(np.unique(self.y)) > 2 and not self.grades if y is None else y
-        if scale_y:
-            of_y = location_and_scale(self.y[:, None], ("y",), "y")
-            y_mean, y_scale = float(of_y[0][0]), float(of_y[1][0])
-            if y_scale == 0.0:
-                raise ValueError("y is constant. There is nothing to learn: check the response column.")
-        transform = Transform(mean, scale, y_mean, y_scale)
+        transform = transform_of(self, y)
         return replace(
             self,
             inputs=transform.apply_x(self.inputs),

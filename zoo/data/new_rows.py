@@ -69,11 +69,19 @@ def read_rows(
             raise ValueError(
                 "X has gaps, and the data of the fit had none, so that nothing is known of their law. Fill them in."
             )
-        if X.feature_names != data.feature_names:
-            raise ValueError("X has other feature_names than the fitted data. Use the same features.")
+        if set(X.feature_names) != set(data.feature_names):
+            absent = [n for n in data.feature_names if n not in (*X.feature_names, data.intercept)]
+            more = [name for name in X.feature_names if name not in data.feature_names]
+            what = (
+                f"lacks {absent[0]!r}, a feature of the fit"
+                if absent
+                else f"has {more[0]!r}, which the fit has not"
+            )
+            raise ValueError(f"X has other features than the fitted data: it {what}. Use the same features.")
         require_same_design(X, data)
         labels = [X.task_names[code] for code in X.task]
-        features = _as_fitted(X.original_X(), data)
+        order = [X.feature_names.index(name) for name in data.feature_names]
+        features = _as_fitted(X.original_X()[:, order], data)
         if t is None and X.t is not None:
             t = pd.DataFrame(X.t, columns=list(X.t_names or ()))
         return labels, features, _task_variable(t, X.n_rows, data, without_t)
@@ -115,7 +123,10 @@ def read_rows(
     t_values = _task_variable(t, n_rows, data, without_t)
     if task is None and new_task:
         task = "new task"
-    return _task_labels(task, n_rows, data.task_names), features, t_values
+    labels = _task_labels(task, n_rows, data.task_names)
+    if data.learned_mean is not None:
+        data.learned_mean.warn_of_tasks(labels, data.task_names)
+    return labels, features, t_values
 
 
 def _no_features(task: Any, t: Any) -> np.ndarray:
@@ -176,7 +187,7 @@ def _with_mean(table: pd.DataFrame, data: MultiTaskData) -> pd.DataFrame:
 def with_intercept(rows: MultiTaskData, data: MultiTaskData) -> MultiTaskData:
     """Rows with the intercept that ``data`` have, where it is all that they lack; else as they are."""
     name = data.intercept
-    if name is None or name in rows.feature_names or (*rows.feature_names, name) != data.feature_names:
+    if name is None or name in rows.feature_names or {*rows.feature_names, name} != set(data.feature_names):
         return rows
     return rows.add_intercept(name)
 

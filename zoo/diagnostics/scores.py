@@ -196,7 +196,11 @@ def negative_log_predictive_density(fit: Fit, test: MultiTaskData, random_seed: 
 
 
 def compare(
-    fits: dict[str, Fit], test: MultiTaskData, ci_prob: float = 0.9, random_seed: Any = None
+    fits: dict[str, Fit],
+    test: MultiTaskData,
+    ci_prob: float = 0.9,
+    random_seed: Any = None,
+    new_task: bool = False,
 ) -> pd.DataFrame:
     """Scores of several fits on the same held-out rows.
 
@@ -211,12 +215,15 @@ def compare(
         Probability of the central predictive interval whose coverage is reported.
     random_seed : int, optional
         For the predictive draws; the same for every fit.
+    new_task : bool
+        Whether the rows are of tasks that no fit has seen, as in :meth:`Fit.predict`.
 
     Returns
     -------
     pandas.DataFrame
-        One row per fit. Real responses: explained variance in percent (pooled, and averaged over tasks), RMSE,
-        MAE, coverage of the interval in percent. Labels: accuracy, micro and macro F1 in percent, mean log loss.
+        One row per fit. Real responses: explained variance in percent (pooled, and averaged over tasks, of which each
+        counts alike and is measured against its own mean: negative where that mean predicts better), RMSE, MAE,
+        coverage of the interval in percent. Labels: accuracy, micro and macro F1 in percent, mean log loss.
         Grades: see :func:`zoo.diagnostics.grade_scores.grade_scores`; choices:
         :func:`zoo.diagnostics.choice_scores.choice_scores`.
 
@@ -248,7 +255,7 @@ def compare(
         "real responses": _real_scores,
     }[kind]
     rows = {
-        name: score(test, fit.predict(test, ci_prob=ci_prob, random_seed=random_seed))
+        name: score(test, fit.predict(test, new_task=new_task, ci_prob=ci_prob, random_seed=random_seed))
         for name, fit in fits.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")

@@ -21,6 +21,7 @@ def label_values(y: np.ndarray) -> tuple[float, float]:
 
 def encode_labels(data: MultiTaskData) -> np.ndarray:
     """Labels -1/+1 from -1/+1, 0/1 or bool; raises on anything else or on one class in all tasks."""
+    _refuse_standardized(data, "labels")
     negative, positive = label_values(data.y)
     _require(
         np.isin(data.y, (negative, positive)),

@@ -101,7 +101,14 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     def encode(self, target: np.ndarray) -> np.ndarray:
         """Responses (n,) as the likelihood reads them."""
         if target.dtype.kind in "OSU":
-            target = target.astype(np.float64)
+            try:
+                target = target.astype(np.float64)
+            except (TypeError, ValueError):
+                first = next((v for v in target if isinstance(v, str)), target[0])
+                raise ValueError(
+                    f"y holds {str(first)!r}, which is no number. Use MultiTaskClassifier for labels, or make numbers "
+                    "of y."
+                ) from None
         return finite_vector(target, "y", len(target))
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 from zoo.data.columns import listed, require_same_rows
 from zoo.support.checks import finite_matrix
 from zoo.support.frames import Labelled, read_column, read_table
+from zoo.support.warning_types import warn_user
 from zoo.support.words import counted
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ def _of_table(estimator: Any, X: Any, keys: list[Any], n_places: int, reset: boo
     _require_rows(len(features), reset)
     t_at = at[len(at) - n_places :]
     t_names = [str(table.columns[i]) for i in t_at]
+    if reset and len(at) > n_places:
+        _warn_of_scaled(table.iloc[:, at[0]])
     return Rows(
         features=finite_matrix(features, "X", names),
         names=names,
@@ -179,6 +182,20 @@ def _of_array(estimator: Any, X: Any, keys: list[Any], n_places: int, reset: boo
         else None,
         t_names=[f"t{i}" for i in range(n_places)] if n_places else None,
     )
+
+
+def _warn_of_scaled(labels: pd.Series) -> None:
+    """Warn of tasks that are numbers with decimals: a step of the pipeline has scaled their column."""
+    if labels.dtype.kind != "f":
+        return
+    values = labels.to_numpy(dtype=np.float64)
+    decimals = values[np.isfinite(values) & (values != np.round(values))]
+    if len(decimals):
+        warn_user(
+            f"the tasks in column {labels.name!r} are numbers with decimals, such as {decimals[0]:.6g}, as if they had "
+            "been scaled. Leave that column out of such steps, for instance by "
+            "make_column_transformer((StandardScaler(), columns), remainder='passthrough')."
+        )
 
 
 def _finite_labels(labels: pd.Series) -> pd.Series:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -63,11 +63,22 @@ def as_floats(values: np.ndarray | pd.DataFrame, argument: str, names: Sequence[
             columns = [None]
     for j, column in enumerate(columns):
         if column is None:
-            raise ValueError(
-                f"{argument} column {column_label(names, j)} holds values that are not numbers. "
-                "Encode it first, for instance with pandas.get_dummies."
-            )
+            raise ValueError(f"{argument} column {column_label(names, j)} {_how_to_encode(values, j)}")
     return np.column_stack([column for column in columns if column is not None])
+
+
+def _how_to_encode(values: Any, j: int) -> str:
+    """What a column without numbers holds, and what to do."""
+    column = values.iloc[:, j] if isinstance(values, pd.DataFrame) else pd.Series(np.asarray(values)[:, j])
+    found = next((v for v in column if not pd.isna(v)), None)
+    if isinstance(found, date | np.datetime64 | pd.Period):
+        return "holds dates. Make numbers of them, for instance days: (date - date.min()) / pandas.Timedelta(days=1)."
+    if isinstance(found, str) and pd.to_numeric(column, errors="coerce").notna().all():
+        return "holds numbers as text. Make numbers of them: astype(float), or pandas.to_numeric."
+    return (
+        "holds values that are not numbers. Encode it first, for instance with pandas.get_dummies; "
+        "MultiTaskData.from_frame does so with columns of text."
+    )
 
 
 def as_name(value: Any) -> str:

@@ -153,6 +153,13 @@ def test_new_people_and_draws(fit):
     predicted = fit.predict(frame, new_task=True, random_seed=1)
     sums = np.bincount(data_of(frame).choice, predicted["probability"])
     np.testing.assert_allclose(sums, 1.0)
+    # Without their column two people would be one who answered each question with twice the alternatives.
+    with pytest.raises(
+        ValueError, match=r"comes back in row \d+ after others, and nothing says of which task"
+    ):
+        fit.predict(frame.drop(columns="person"), new_task=True)
+    one = frame[frame["person"] == frame["person"].iloc[0]].drop(columns="person")
+    assert len(fit.predict(one, new_task=True, random_seed=1)["probability"]) == len(one)
     draws = fit.predict_draws(frame, new_task=True, random_seed=1)
     chosen = draws["y"].to_numpy().reshape(200, -1)
     for c in range(10):

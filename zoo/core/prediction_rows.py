@@ -93,7 +93,11 @@ def read_prediction(
         t=t_values,
         t_names=None if t_values is None else fit.data.t_names,
         incomplete=fit.data.incomplete,
-        choice=None if fit.data.choice is None else choice_of_rows(X, task_codes, fit.data),
+        choice=None
+        if fit.data.choice is None
+        else choice_of_rows(
+            X, task_codes, fit.data, new_task and task is None and labels == ["new task"] * n_rows
+        ),
     )
     rows.require_workable_scale(fitted=False)
     prepared = fit.factory.prepare(rows, fit.population_data, fit.data)

@@ -47,7 +47,7 @@ def choice_codes(choice: Any, task: np.ndarray, n_rows: int) -> np.ndarray:
     return np.asarray(pd.factorize(pairs)[0], dtype=np.int64)
 
 
-def choice_of_rows(X: Any, task: np.ndarray, data: TaskRows) -> np.ndarray:
+def choice_of_rows(X: Any, task: np.ndarray, data: TaskRows, unnamed: bool = False) -> np.ndarray:
     """The choice of each row to predict (n,), from a table with the column of the data, or from MultiTaskData.
 
     Parameters
@@ -57,6 +57,14 @@ def choice_of_rows(X: Any, task: np.ndarray, data: TaskRows) -> np.ndarray:
         Task of each row.
     data : MultiTaskData
         Those of the fit.
+    unnamed : bool
+        Whether nothing says of which tasks the rows are, so that they count as rows of one new task.
+
+    Raises
+    ------
+    ValueError
+        X does not say which rows belong to one choice; or a choice of unnamed rows comes back after others, as
+        where several persons answered questions of the same numbers.
     """
     given = getattr(X, "choice", None) if type(X) is type(data) else None
     if given is not None:
@@ -67,9 +75,25 @@ def choice_of_rows(X: Any, task: np.ndarray, data: TaskRows) -> np.ndarray:
         table = table.rename(columns=str)
         if column in table.columns:
             require_one_each(table, [column], "X")
-            return choice_codes(table[column], task, len(task))
+            codes = choice_codes(table[column], task, len(task))
+            if unnamed:
+                _require_together(codes, table[column])
+            return codes
     where = "MultiTaskData with choice" if column is None else f"a table with the column {column!r}"
     raise ValueError(f"X does not say which rows are alternatives of one choice. Give {where}.")
+
+
+def _require_together(codes: np.ndarray, labels: pd.Series) -> None:
+    """Raise where the rows of a choice do not stand together."""
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    again = pd.Series(codes[starts]).duplicated()
+    if again.any():
+        row = int(starts[int(again.argmax())])
+        raise ValueError(
+            f"choice {labels.iloc[row]!r} comes back in row {row} after others, and nothing says of which task the "
+            "rows are: they would be alternatives of one new person. Give the column of tasks with X, or the argument "
+            "task; if it is one person, put the rows of each choice together."
+        )
 
 
 def require_no_choices(data: TaskRows, likelihood: str) -> None:

@@ -141,7 +141,8 @@ class MultiTaskData(Constructed):
         """
         if self.design is None:
             raise ValueError(
-                "the data were made neither by from_formula nor of categories. Make others like them with from_frame."
+                "the data were made neither by from_formula nor of categories. Make others like them with from_frame, "
+                "by the same arguments (task, t, choice). A table to predict goes to fit.predict as it is."
             )
         table = as_pandas(df, "df")
         data = data_of_design(

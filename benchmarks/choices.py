@@ -1,6 +1,6 @@
 """Choices between alternatives: `NIWLinear(likelihood="multinomial_logit")` against R's bayesm and NUTS, in one run.
 
-    python benchmarks/choices.py [--draws 6000] [--seeds 1 2 3] [--nuts] [--camera] [--conjoint]
+    python benchmarks/choices.py [--draws 6000] [--seeds 1 2 3] [--nuts] [--few] [--camera] [--conjoint]
 
 1,000 people choose 12 times among 4 alternatives of 6 attributes, with coefficients ``w_t ~ N(mu, C)``. bayesm's
 ``rhierMnlRwMixture`` with one component (Debian's r-cran-bayesm) samples the same model, with the same priors of mu and
@@ -14,7 +14,10 @@ counted, compilation not, one process each; and the share of the true coefficien
 
 ``--camera``: 332 people chose 16 times among four cameras and none of them (the data set ``camera`` of bayesm). The
 last three choices of each person are held out. Printed: mean log loss and hit rate of them by the hierarchy, by
-bayesm, by one logit for all people and by an even guess.
+bayesm, by one logit for all people and by an even guess; worst R-hat, of bayesm between the halves of its draws of mu
+and C.
+
+``--few``: 60 people with eight attributes. Printed: worst R-hat by both methods, with the default number of draws.
 
 ``--conjoint``: the simulated customers of table 1 of Evgeniou, Micchelli & Pontil (2005), of whom
 ``zoo reproduce evgeniou2005`` has errors by the paper's methods. Printed: errors in percent of the hierarchical logit
@@ -91,13 +94,15 @@ def as_frame(X: np.ndarray, chosen: np.ndarray, names: list[str]) -> pd.DataFram
     return frame
 
 
-def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def simulate(
+    seed: int, people: int = PEOPLE, mean: np.ndarray = _MEAN
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Alternatives, which one was chosen, and the coefficients (people, attributes)."""
-    rng = np.random.default_rng(seed)
-    root = 0.4 * rng.normal(size=(ATTRIBUTES, ATTRIBUTES))
-    cov = root @ root.T + 0.3 * np.eye(ATTRIBUTES)
-    w = rng.multivariate_normal(_MEAN, cov, size=PEOPLE)
-    X = rng.normal(size=(PEOPLE, CHOICES, ALTERNATIVES, ATTRIBUTES))
+    rng, D = np.random.default_rng(seed), len(mean)
+    root = 0.4 * rng.normal(size=(D, D))
+    cov = root @ root.T + 0.3 * np.eye(D)
+    w = rng.multivariate_normal(mean, cov, size=people)
+    X = rng.normal(size=(people, CHOICES, ALTERNATIVES, D))
     utility = np.einsum("tcjd,td->tcj", X, w) + rng.gumbel(size=X.shape[:3])
     return X, utility.argmax(axis=2), w
 
@@ -206,10 +211,35 @@ def camera(draws: int) -> None:
         f = np.einsum("tcjd,std->stcj", test[0], beta)
         p = np.mean(np.exp(f - logsumexp(f, axis=-1, keepdims=True)), axis=0)
         scores.loc["bayesm"] = scored(p, test[1])
+        kept = draws - draws % 2
+        population = [reference[1][name][_WARM_UP:kept].reshape(2, -1, size) for name, size in _sizes(names)]
+        worst = max(
+            float(array_stats.rhat(v, chain_axis=0, draw_axis=1))
+            for part in population
+            for v in np.moveaxis(part, 2, 0)
+        )
+        print(f"bayesm in {reference[0]:.0f} s, R-hat between the halves of its draws {worst:.4f}")
     pooled = minimize(lambda b: -np.sum(np.log(taken(logit(train[0], b), train[1]))), np.zeros(len(names)))
     scores.loc["one logit for all"] = scored(logit(test[0], pooled.x), test[1])
     scores.loc["even guess"] = [np.log(5.0), 20.0]
     print(scores.round(3))
+
+
+def _sizes(names: list[str]) -> list[tuple[str, int]]:
+    """How many entries the mean and the covariance have."""
+    return [("mu", len(names)), ("C", len(names) ** 2)]
+
+
+def few() -> None:
+    """Print R-hat of few people with many attributes."""
+    mean = np.array([1.0, -1.0, 0.5, 0.0, 0.8, -0.4, 0.3, -0.7])
+    X, chosen, _ = simulate(1, 60, mean)
+    frame = as_frame(X, chosen, [f"a{i}" for i in range(len(mean))])
+    for method in ("gibbs", "nuts"):
+        seconds, fit = by_zoo(frame, method)
+        print(
+            f"60 people, {method}: {seconds:.0f} s, R-hat {fit.diagnostics()['r_hat'].max():.4f}", flush=True
+        )
 
 
 def conjoint() -> None:
@@ -252,11 +282,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=6000)
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--nuts", action="store_true")
+    parser.add_argument("--few", action="store_true")
     parser.add_argument("--camera", action="store_true")
     parser.add_argument("--conjoint", action="store_true")
     given = parser.parse_args()
     for seed in given.seeds:
         simulated(seed, given.draws, given.nuts)
+    if given.few:
+        few()
     if given.camera:
         camera(given.draws)
     if given.conjoint:

@@ -241,7 +241,7 @@ class Doubled(zoo.MaxMargin):
 
 
 def own_fit() -> Fit:
-    factory = Doubled(likelihood="epsilon_insensitive")
+    factory = Doubled(likelihood=zoo.EpsilonInsensitive(C=1.0))
     rng = np.random.default_rng(0)
     coefficients = np.array([[2.0] * 3, [0.0] * 3, [-1.0, 0.0, 1.0]]) + 0.1 * rng.normal(size=(2, 200, 3, 3))
     idata = to_datatree(factory, REAL, REAL, REAL.y, {"coefficients": coefficients}, STATS, "nuts", 0)

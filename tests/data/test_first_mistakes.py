@@ -31,7 +31,7 @@ def quick(data, factory=None):
 
 @pytest.mark.parametrize("argument", ["y", "task", "weight"])
 def test_values_in_the_place_of_a_name(argument):
-    with pytest.raises(TypeError, match=rf"{argument} is a Series\. Give the name of a column of df"):
+    with pytest.raises(TypeError, match=rf"{argument} is a Series, which is no name of a column of df\."):
         make(**{argument: FRAME["sales"]})
 
 

@@ -501,7 +501,7 @@ def test_other_data_fields_and_versions_are_refused(tmp_path, monkeypatch):
         "data.weight": (model, replace(data, weight=np.ones(data.n_rows))),
         "data.names differs": (model, replace(data, task_names=("a", "b", "c"))),
         "data.X differs": (model, replace(data, inputs=data.inputs * 2.0)),
-        "factory.fields.likelihood.C was 1.0, is 2.0": (
+        'factory.fields.likelihood.C was "learned", is 2.0': (
             replace(model, likelihood=zoo.EpsilonInsensitive(C=2.0)),
             data,
         ),

@@ -183,8 +183,8 @@ class TestCoefficientForest:
 class TestTraceRank:
     def test_log_determinants_by_chain(self, fit):
         figure = plots.trace_rank(fit)
-        # Four entries that converge worst; the third scalar is the scale that the covariances share.
-        assert len(figure.axes) == 14
+        # Four entries that converge worst; the third and fourth scalar are C and the scale of both covariances.
+        assert len(figure.axes) == 16
         worst = list(fit.diagnostics().index[:4])
         assert [axes.get_title() for axes in figure.axes[:8:2]] == worst
         assert figure.axes[8].get_title() == "log|feature_cov|"

@@ -45,8 +45,8 @@ def require_names(**given: Any) -> None:
     for argument, value in given.items():
         if np.ndim(value) > 0 and not isinstance(value, tuple):
             raise TypeError(
-                f"{argument} is a {type(value).__name__}. Give the name of a column of df; values that are in no table "
-                "go to MultiTaskData.from_arrays."
+                f"{argument} is a {type(value).__name__}, which is no name of a column of df. Give one name; values "
+                "that are in no table go to MultiTaskData.from_arrays."
             )
 
 

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from zoo.data.columns import listed
 from zoo.data.learned_mean import LearnedMean, predicted
@@ -188,6 +187,8 @@ def task_levels(residual: np.ndarray, task: np.ndarray, weight: np.ndarray | Non
 
     which is minimised over :math:`\rho`; then :math:`b_t = \rho W_t (\bar r_t - \mu) / (1 + \rho W_t)`.
     """
+    from scipy.optimize import minimize_scalar  # not where data are made: importing it takes long
+
     w = np.ones(len(residual)) if weight is None else weight
     size = int(task.max()) + 1
     total = np.bincount(task, w, size)

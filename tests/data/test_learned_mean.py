@@ -165,6 +165,11 @@ def test_a_mean_that_knows_tasks_by_a_column_warns_where_it_serves_others(whole_
         fit.predict(other, new_task=not whole_tasks)
 
 
+def test_tasks_of_one_row_do_not_make_columns_stand_still():
+    alone = zoo.MultiTaskData.from_frame(FRAME.assign(task=np.arange(T * N)), y="y", task="task")
+    assert alone.add_mean(LinearRegression(), random_seed=1).learned_mean.still == ()
+
+
 def test_a_column_that_was_coded_is_known_by_its_name():
     frame = FRAME.assign(city=np.array(["Oslo", "Rome"])[np.arange(T * N) % 2])
     data = make(frame).add_mean(LinearRegression(), ["a", "city"], keep="city", random_seed=1)

@@ -66,7 +66,9 @@ def described_mean(
 ) -> LearnedMean:
     """The fitted estimator with what predictions and files need to know of it."""
     X = data.inputs[data.row][:, [data.feature_names.index(feature) for feature in seen]]
-    still = np.all(range_within_tasks(X, data.task, data.n_tasks) == 0.0, axis=0) & (np.ptp(X, axis=0) > 0.0)
+    several = np.bincount(data.task, minlength=data.n_tasks) > 1  # of one row nothing is known
+    within = range_within_tasks(X, data.task, data.n_tasks)[several]
+    still = np.all(within == 0.0, axis=0) & (np.ptp(X, axis=0) > 0.0) & several.any()
     rows = X[np.linspace(0, len(X) - 1, min(_PROBES, len(X))).astype(np.int64)]
     probe = tuple(
         (tuple(map(float, row)), float(value))

@@ -68,6 +68,10 @@ def _log_posterior_of_log_C(s, loss, rows, epsilon, law):
     return rows * (s - np.log1p(2.0 * C * epsilon)) - 2.0 * C * loss + log_law(law, s)
 
 
+# Bounds of the slice-sampling update: steps out of and into the slice, and the least width in units of log C.
+_MOST_STEPS, _LEAST_WIDTH = 1000, 1e-9
+
+
 @njit(cache=True, nogil=True)
 def _update_C(rng, f, y, weight, task, parameters, laws):
     """Slice-sampling update (Neal 2003) of each learned C given f."""
@@ -80,15 +84,20 @@ def _update_C(rng, f, y, weight, task, parameters, laws):
 
 @njit(cache=True, nogil=True)
 def _slice_of_log_C(rng, start, loss, rows, epsilon, law):
-    width = 2.0 / np.sqrt(max(rows, 1.0))
+    # A width below the rounding of the start would never leave it, as with weights of 1e300.
+    width = max(2.0 / np.sqrt(max(rows, 1.0)), _LEAST_WIDTH * max(abs(start), 1.0))
     level = _log_posterior_of_log_C(start, loss, rows, epsilon, law) - rng.standard_exponential()
     left = start - width * rng.random()
     right = left + width
-    while _log_posterior_of_log_C(left, loss, rows, epsilon, law) > level:
+    for _ in range(_MOST_STEPS):
+        if not _log_posterior_of_log_C(left, loss, rows, epsilon, law) > level:
+            break
         left -= width
-    while _log_posterior_of_log_C(right, loss, rows, epsilon, law) > level:
+    for _ in range(_MOST_STEPS):
+        if not _log_posterior_of_log_C(right, loss, rows, epsilon, law) > level:
+            break
         right += width
-    while True:
+    for _ in range(_MOST_STEPS):
         s = left + (right - left) * rng.random()
         if _log_posterior_of_log_C(s, loss, rows, epsilon, law) > level:
             return s
@@ -96,6 +105,7 @@ def _slice_of_log_C(rng, start, loss, rows, epsilon, law):
             left = s
         else:
             right = s
+    return start  # a loss that is not finite has no slice; the chain's values say so at its end
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

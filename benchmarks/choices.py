@@ -211,23 +211,17 @@ def camera(draws: int) -> None:
         f = np.einsum("tcjd,std->stcj", test[0], beta)
         p = np.mean(np.exp(f - logsumexp(f, axis=-1, keepdims=True)), axis=0)
         scores.loc["bayesm"] = scored(p, test[1])
-        kept = draws - draws % 2
-        population = [reference[1][name][_WARM_UP:kept].reshape(2, -1, size) for name, size in _sizes(names)]
+        half = (draws - _WARM_UP) // 2
+        halves = [reference[1][name][-2 * half :].reshape(2, half, -1) for name in ("mu", "C")]
         worst = max(
             float(array_stats.rhat(v, chain_axis=0, draw_axis=1))
-            for part in population
-            for v in np.moveaxis(part, 2, 0)
+            for v in np.moveaxis(np.concatenate(halves, axis=2), 2, 0)
         )
         print(f"bayesm in {reference[0]:.0f} s, R-hat between the halves of its draws {worst:.4f}")
     pooled = minimize(lambda b: -np.sum(np.log(taken(logit(train[0], b), train[1]))), np.zeros(len(names)))
     scores.loc["one logit for all"] = scored(logit(test[0], pooled.x), test[1])
     scores.loc["even guess"] = [np.log(5.0), 20.0]
     print(scores.round(3))
-
-
-def _sizes(names: list[str]) -> list[tuple[str, int]]:
-    """How many entries the mean and the covariance have."""
-    return [("mu", len(names)), ("C", len(names) ** 2)]
 
 
 def few() -> None:

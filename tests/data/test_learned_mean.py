@@ -151,7 +151,7 @@ def test_a_file_knows_its_estimator_again(fit, tmp_path):
 
 @pytest.mark.parametrize("whole_tasks", [False, True])
 def test_a_mean_that_knows_tasks_by_a_column_warns_where_it_serves_others(whole_tasks):
-    """Of a column that stands still within tasks, intervals hold for those tasks that the mean was made for."""
+    """Intervals are right for one kind of task, known or new, and a prediction for the other kind warns."""
     frame = FRAME.assign(size=np.random.default_rng(7).normal(size=T)[TASK])
     data = make(frame).add_mean(BOOSTING, whole_tasks=whole_tasks, random_seed=1)
     assert data.learned_mean.still == ("size",)

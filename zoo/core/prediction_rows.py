@@ -16,7 +16,7 @@ from zoo.core.missing_features import draws_for
 from zoo.core.protocols import Fitted
 from zoo.data.choices import choice_of_rows
 from zoo.data.multitask import MultiTaskData
-from zoo.data.new_rows import read_rows
+from zoo.data.new_rows import NEW_TASK, read_rows
 from zoo.support.seeds import generator
 from zoo.support.words import counted
 
@@ -95,9 +95,7 @@ def read_prediction(
         incomplete=fit.data.incomplete,
         choice=None
         if fit.data.choice is None
-        else choice_of_rows(
-            X, task_codes, fit.data, new_task and task is None and labels == ["new task"] * n_rows
-        ),
+        else choice_of_rows(X, task_codes, fit.data, task is None and asked == {NEW_TASK}),
     )
     rows.require_workable_scale(fitted=False)
     prepared = fit.factory.prepare(rows, fit.population_data, fit.data)

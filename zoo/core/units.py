@@ -79,13 +79,11 @@ def _in_data_units(fit: Any) -> xr.Dataset:
         bracket = (
             level - (scaled * xr.DataArray(centre, dims="feature", coords=feature)).sum("feature") - moved
         )
-        if of_all is not None:
-            pass  # the level is that of all tasks
-        elif constant is None:
-            result["constant" if name == "coefficients" else f"{name}_constant"] = bracket
-        else:
+        if constant is not None:
             at = xr.DataArray([float(n == constant[0]) for n in names], dims="feature", coords=feature)
             scaled = scaled + at * bracket / constant[1]
+        elif of_all is None:
+            result["constant" if name == "coefficients" else f"{name}_constant"] = bracket
         result[name] = scaled.transpose(*posterior[name].dims)
     if "feature_cov" in posterior:
         result["feature_cov"] = _covariance(posterior["feature_cov"], slope, centre, names, constant)

@@ -121,4 +121,7 @@ def unknown_response(left: str, error: Exception) -> str:
     """What to say of a response that cannot be evaluated."""
     if left.isidentifier():
         return f"df has no column {left!r}, the response of the formula. Add it; rows to predict go to fit.predict."
-    return f"the response {left!r} calls something unknown ({error}). Make a column of it, and write its name for '~'."
+    return (
+        f"the response {left!r} calls something unknown ({error}). Make a column of it, and write the name of that "
+        "column before '~'."
+    )

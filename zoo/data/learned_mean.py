@@ -1,4 +1,4 @@
-"""The estimator of scikit-learn whose predictions are a feature: what it reads, its values at new rows, and files."""
+"""A fitted estimator of scikit-learn whose predictions are a feature: it predicts new rows, and files describe it."""
 
 from __future__ import annotations
 

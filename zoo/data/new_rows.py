@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"(?:task )?(-?\d+)(?:\.0)?")
 
-__all__ = ["column_labels", "features_by_name", "read_rows", "require_test_data", "with_intercept"]
+__all__ = [
+    "NEW_TASK",
+    "column_labels",
+    "features_by_name",
+    "read_rows",
+    "require_test_data",
+    "with_intercept",
+]
 
 
 def require_test_data(test: Any) -> None:
@@ -35,6 +42,10 @@ def require_test_data(test: Any) -> None:
             f"test is a {type(test).__name__}. Give MultiTaskData, made like the training data: "
             "zoo.MultiTaskData.from_frame(...), or data.like(df) where these were made by a formula."
         )
+
+
+NEW_TASK = "new task"
+"""Name of the task of rows that nothing says the task of."""
 
 
 def read_rows(
@@ -122,7 +133,7 @@ def read_rows(
     _warn_of_standardized(features, data)
     t_values = _task_variable(t, n_rows, data, without_t)
     if task is None and new_task:
-        task = "new task"
+        task = NEW_TASK
     labels = _task_labels(task, n_rows, data.task_names)
     if data.learned_mean is not None:
         data.learned_mean.warn_of_tasks(labels, data.task_names)

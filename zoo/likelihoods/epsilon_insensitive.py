@@ -20,6 +20,7 @@ from zoo.inference.augmentation import Augmentation, sums_of_losses
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.draws import inverse_gaussians
 from zoo.inference.gibbs.parameter_laws import at, log_law, sums_by_group
+from zoo.inference.gibbs.slice_move import slice_move
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
@@ -68,10 +69,6 @@ def _log_posterior_of_log_C(s, loss, rows, epsilon, law):
     return rows * (s - np.log1p(2.0 * C * epsilon)) - 2.0 * C * loss + log_law(law, s)
 
 
-# Bounds of the slice-sampling update: steps out of and into the slice, and the least width in units of log C.
-_MOST_STEPS, _LEAST_WIDTH = 1000, 1e-9
-
-
 @njit(cache=True, nogil=True)
 def _update_C(rng, f, y, weight, task, parameters, laws):
     """Slice-sampling update (Neal 2003) of each learned C given f."""
@@ -83,29 +80,14 @@ def _update_C(rng, f, y, weight, task, parameters, laws):
 
 
 @njit(cache=True, nogil=True)
+def _log_posterior_of_a_move(move, start, loss, rows, epsilon, law):
+    return _log_posterior_of_log_C(start + move, loss, rows, epsilon, law)
+
+
+@njit(cache=True, nogil=True)
 def _slice_of_log_C(rng, start, loss, rows, epsilon, law):
-    # A width below the rounding of the start would never leave it, as with weights of 1e300.
-    width = max(2.0 / np.sqrt(max(rows, 1.0)), _LEAST_WIDTH * max(abs(start), 1.0))
-    level = _log_posterior_of_log_C(start, loss, rows, epsilon, law) - rng.standard_exponential()
-    left = start - width * rng.random()
-    right = left + width
-    for _ in range(_MOST_STEPS):
-        if not _log_posterior_of_log_C(left, loss, rows, epsilon, law) > level:
-            break
-        left -= width
-    for _ in range(_MOST_STEPS):
-        if not _log_posterior_of_log_C(right, loss, rows, epsilon, law) > level:
-            break
-        right += width
-    for _ in range(_MOST_STEPS):
-        s = left + (right - left) * rng.random()
-        if _log_posterior_of_log_C(s, loss, rows, epsilon, law) > level:
-            return s
-        if s < start:
-            left = s
-        else:
-            right = s
-    return start  # a loss that is not finite has no slice; the chain's values say so at its end
+    width = 2.0 / np.sqrt(max(rows, 1.0))
+    return start + slice_move(rng, _log_posterior_of_a_move, (start, loss, rows, epsilon, law), width, True)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

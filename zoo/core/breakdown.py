@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,9 @@ _FAR = 1e3
 
 
 @contextmanager
-def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
+def breakdown_explained(
+    what: str, data: MultiTaskData, known: Callable[[], str] | None = None
+) -> Iterator[None]:
     """Turn an error of linear algebra, or of the range of floats, into one that names columns, or weights of rows.
 
     Parameters
@@ -27,6 +29,8 @@ def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
         What is computed, as the subject of a sentence.
     data : MultiTaskData
         The rows as the model sees them.
+    known : callable, optional
+        Says what else is known to be at fault; where it does, nothing is said of the data.
 
     Raises
     ------
@@ -36,7 +40,7 @@ def breakdown_explained(what: str, data: MultiTaskData) -> Iterator[None]:
     try:
         yield
     except (np.linalg.LinAlgError, ZeroDivisionError, OverflowError) as error:
-        raise ValueError(f"{what} lost all its digits: {_to_blame(data)}") from error
+        raise ValueError(f"{what} lost all its digits: {(known and known()) or _to_blame(data)}") from error
 
 
 def _to_blame(data: MultiTaskData) -> str:

@@ -162,12 +162,19 @@ class Predictions:
         return with_new_levels(self, X, random_seed)
 
 
+def _why_infinite(fit: Any) -> str:
+    """What the likelihood says of its parameters."""
+    likelihood, posterior = fit.factory.likelihood, fit.posterior
+    known = {name: posterior[name].to_numpy() for name in likelihood.learned if name in posterior}
+    return str(likelihood.why_infinite(**known)) if len(known) == len(likelihood.learned) else ""
+
+
 def _summaries(
     fit: Any, X: Any, task: Any, t: Any, new_task: bool, ci_prob: float, random_seed: Any, output: str
 ) -> Any:
     probability(ci_prob, "ci_prob")
     require_output(output)
-    with breakdown_explained("the prediction", fit.data):
+    with breakdown_explained("the prediction", fit.data, lambda: _why_infinite(fit)):
         rows, posterior, rng = fit.rows_to_predict(X, task, t, new_task, random_seed)
         law = grade_summaries if fit.factory.likelihood.responses == "grades" else summaries
         result = law(fit, rows, posterior, rng, new_task, ci_prob)
@@ -176,7 +183,7 @@ def _summaries(
 
 
 def _draws(fit: Any, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any) -> xr.Dataset:
-    with breakdown_explained("the prediction", fit.data):
+    with breakdown_explained("the prediction", fit.data, lambda: _why_infinite(fit)):
         rows, posterior, rng = fit.rows_to_predict(X, task, t, new_task, random_seed)
         f, y = drawn_responses(fit, rows, posterior, rng)
         require_finite({"f": f, "y": y})

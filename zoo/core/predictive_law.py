@@ -18,11 +18,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
+from zoo.core.breakdown import require_finite
 from zoo.core.drawn import as_arrays, draws_of
 from zoo.core.protocols import Fitted
 from zoo.core.responses import (
@@ -37,9 +38,6 @@ from zoo.core.responses import (
 )
 from zoo.data.multitask import MultiTaskData
 from zoo.likelihoods.base import Likelihood
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "NormalMixture",
@@ -333,10 +331,14 @@ def _real(
     else:
         f, y = drawn_at_moments(fit, (law.mean[0], law.sd[0]), posterior, rng)
         mean = _mean_at(fit, rows, law)
+    require_finite({"y": y})
     tail = (1.0 - ci_prob) / 2.0
+    # Squares beyond all floats make an infinite sd, which the caller refuses.
+    with np.errstate(over="ignore"):
+        sd = y.std(axis=0)
     return {
         "mean": mean,
-        "sd": y.std(axis=0),
+        "sd": sd,
         "lower": np.quantile(y, tail, axis=0),
         "upper": np.quantile(y, 1.0 - tail, axis=0),
     }

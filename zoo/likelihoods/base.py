@@ -261,6 +261,13 @@ class Likelihood:
         """
         return None
 
+    def why_infinite(self, **parameters: Any) -> str:
+        """What to say where draws of y are beyond all floats because of these parameters; here nothing is said.
+
+        ``parameters`` holds draws of the variables in ``learned``.
+        """
+        return ""
+
     # ---------------------------------------------------------------- files
 
     def to_spec(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pymc as pm
 
 from zoo.inference.augmentation import Augmentation
@@ -20,7 +21,10 @@ from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
 from zoo.likelihoods.weighted import observed
 
-__all__ = ["StudentT"]
+__all__ = ["FEWEST_DEGREES", "StudentT"]
+
+FEWEST_DEGREES = 0.04
+"""With fewer degrees of freedom draws of y, or their squares, leave float64."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -50,6 +54,20 @@ class StudentT(Likelihood):
         """The likelihood as an observed variable."""
         noise, degrees = self.values_of(parameters).values()
         return observed(pm.StudentT, y, weight, nu=degrees, mu=f, sigma=noise)
+
+    def why_infinite(self, **parameters: Any) -> str:
+        r"""Degrees of freedom so few that the square of a draw leaves float64 about once in a million times.
+
+        :math:`P(|t| > x)` falls as :math:`x^{-\nu}`, and the largest float is :math:`10^{308}`.
+        """
+        least = float(np.min(self.values_of(parameters)["degrees"]))
+        if least >= FEWEST_DEGREES:
+            return ""
+        return (
+            f"the degrees of freedom of Student's t are as few as {least:.2g}, and draws of y are then beyond all "
+            "floats. If they are learned, look at fit.diagnostics() first; a number, likelihood=zoo.StudentT(degrees=4)"
+            ", holds them."
+        )
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """A gamma variable per row makes it Gaussian; noise and degrees are drawn under the law itself."""

@@ -1,6 +1,6 @@
 """A learned mean beside the levels of tasks, on tables with many groups whose folds were published.
 
-    python benchmarks/mean.py FOLDER [--sets wages spotify imdb] [--folds 1 2 3 4 5]
+    python benchmarks/mean.py FOLDER [--sets wages spotify imdb] [--folds 1 2 3 4 5] [--effects album_id]
 
 FOLDER holds ``data`` and ``cv_folds`` of github.com/fabsig/Compare_ML_HighCardinality_Categorical_Variables (Sigrist
 2023; commit ed7b764). Each file of folds lists the rows to train on, counted from 1. The task is the group with the
@@ -9,6 +9,9 @@ mixed-effects models have. All else is default. The mean is scikit-learn's gradi
 out of fold by ``add_mean``. It sees the columns that the published models see, and of each further group the mean
 response of its levels (``TargetEncoder`` of scikit-learn). Rows of groups that are not among those to train on are
 predicted as new tasks.
+
+``--effects`` names further groups of the set that also get an effect for each of their levels, as ``(1 | album_id)``
+of a formula; levels that are not among the rows to train on are drawn from the law of their group.
 
 Printed: mean squared error on the test rows, that of the boosting alone, the best published one of the same fold, the
 cover of 90 % intervals, seconds, worst R-hat.
@@ -70,24 +73,45 @@ def published(folder: Path, name: str, fold: int) -> tuple[float, str]:
     return min(found)
 
 
-def one(folder: Path, name: str, fold: int) -> None:
+def with_effects(
+    train: pd.DataFrame, response: str, features: list[str], effects: list[str]
+) -> tuple[zoo.MultiTaskData, dict[str, str]]:
+    """Data with an intercept of tasks and an effect of each level of these groups, and new names of features."""
+    names = {column: f"f{i}" for i, column in enumerate(features)}
+    table = train.rename(columns={**names, response: "y"})
+    terms = [*names.values(), "(1 | task)", *(f"(1 | of_{group})" for group in effects)]
+    return zoo.MultiTaskData.from_formula(f"y ~ {' + '.join(terms)}", table), names
+
+
+def one(folder: Path, name: str, fold: int, effects: list[str]) -> None:
     response, groups, dropped = SETS[name]
     frame = pd.read_csv(folder / "data" / f"{name}.csv.gz").drop(columns=list(dropped), errors="ignore")
     train_rows = np.array(json.loads((folder / "cv_folds" / f"{name}.json").read_text())[fold - 1]) - 1
     held = np.ones(len(frame), dtype=bool)
     held[train_rows] = False
     frame["task"] = "g" + frame.pop(groups[0]).astype(str)
+    of_groups = {f"of_{group}": group + frame[group].astype(str) for group in effects}
     features = [c for c in frame.columns if c not in (response, "task")]
     frame[features] = frame[features].astype(float)
     seen = [c for c in features if c != "t"]
     if "t" in frame:
         frame["t squared"] = frame["t"] ** 2
         features = [*features, "t squared"]
+    frame = frame.assign(**of_groups)
     train, test = frame[~held], frame[held]
     start = time.perf_counter()
-    data = zoo.MultiTaskData.from_frame(train, y=response, task="task", features=features)
-    data = data.add_mean(boosting([seen.index(group) for group in groups[1:]]), seen, random_seed=1)
-    fit = zoo.NIWLinear().fit(data.standardize().add_intercept(), random_seed=1, progress=False)
+    estimator = boosting([seen.index(group) for group in groups[1:]])
+    if effects:
+        data, names = with_effects(train, response, features, effects)
+        data = data.add_mean(estimator, [names[column] for column in seen], random_seed=1).standardize()
+        test = test.rename(columns=names)
+    else:
+        data = zoo.MultiTaskData.from_frame(train, y=response, task="task", features=features)
+        data = data.add_mean(estimator, seen, random_seed=1).standardize().add_intercept()
+    fit = zoo.NIWLinear().fit(data, random_seed=1, progress=False)
+    r_hat = fit.diagnostics()["r_hat"].max()
+    if effects:
+        fit = fit.with_new_levels(test, random_seed=1)
     known = test["task"].isin(set(train["task"])).to_numpy()
     parts = [(known, False), (~known, True)]
     mean, lower, upper = (np.empty(len(test)) for _ in range(3))
@@ -101,7 +125,6 @@ def one(folder: Path, name: str, fold: int) -> None:
     best, whose = published(folder, name, fold)
     errors = f"{np.mean((y - mean) ** 2):.5f} | {np.mean((y - alone) ** 2):.5f} | {best:.5f} ({whose})"
     cover = f"{100 * np.mean((lower <= y) & (y <= upper)):.0f} %"
-    r_hat = fit.diagnostics()["r_hat"].max()
     print(f"| {name} | {fold} | {errors} | {cover} | {seconds:.0f} | {r_hat:.3f} |", flush=True)
 
 
@@ -112,13 +135,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--folds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--effects", nargs="+", default=[])
     arguments = parser.parse_args()
     print(
         "| set | fold | MSE | boosting alone | best published | cover | s | R-hat |\n|---|---|---|---|---|---|---|---|"
     )
     for name in arguments.sets:
         for fold in arguments.folds:
-            one(arguments.folder, name, fold)
+            one(arguments.folder, name, fold, arguments.effects)
 
 
 if __name__ == "__main__":

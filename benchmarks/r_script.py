@@ -20,6 +20,6 @@ def run_r(script: str, folder: Path, draws: int) -> float | None:
         check=False,
     )
     if done.returncode:
-        print(f"bayesm did not run: {done.stderr.strip()[-200:]}")
+        print(f"R did not run: {done.stderr.strip()[-200:]}")
         return None
     return float(done.stdout.split()[-1])

@@ -7,10 +7,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import zoo
 from tests.comparisons import largest_z
+from zoo.data.further_groups import dense_columns
 
+pytestmark = pytest.mark.usefixtures("layout")
 T, N, CLINICS = 20, 8, list("abcdef")
 FORMULA = "y ~ age + time + (1 + time | patient) + (1 | clinic)"
 QUICK = {"draws": 60, "tune": 60, "chains": 2, "random_seed": 1, "progress": False}
@@ -29,35 +32,50 @@ def made(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 FRAME, EFFECT = made()
-DATA = zoo.MultiTaskData.from_formula(FORMULA, FRAME)
 NAMES = [f"1|clinic[{level}]" for level in CLINICS]
 
 
-def quick_fit(factory, data=DATA, **options):
+@pytest.fixture(scope="module")
+def data(layout):
+    found = zoo.MultiTaskData.from_formula(FORMULA, FRAME)
+    assert found.is_sparse == (layout == "sparse")
+    return found
+
+
+def columns_of(data, names):
+    return dense_columns(data.X, [data.feature_names.index(name) for name in names])
+
+
+def quick_fit(factory, data, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", zoo.ConvergenceWarning)
         return factory.fit(data.standardize(), **{**QUICK, **options})
 
 
 @pytest.fixture(scope="module")
-def fit():
-    return quick_fit(zoo.NIWLinear(), draws=500)
+def fit(data):
+    return quick_fit(zoo.NIWLinear(), data, draws=500)
 
 
-def test_levels_are_shared_features_of_one_effect():
-    assert DATA.task_names == tuple(sorted(FRAME["patient"].unique()))
-    assert DATA.shared_names == ("age", *NAMES)
-    assert DATA.effects == dict.fromkeys(NAMES, "1|clinic")
-    assert "share 1 and 6 are levels of 1|clinic" in repr(DATA)
-    columns = DATA.X[:, [DATA.feature_names.index(name) for name in NAMES]]
-    np.testing.assert_array_equal(columns, FRAME["clinic"].to_numpy()[:, None] == np.array(CLINICS))
+def test_levels_are_shared_features_of_one_effect(data):
+    assert data.task_names == tuple(sorted(FRAME["patient"].unique()))
+    assert data.shared_names == ("age", *NAMES)
+    assert data.effects == dict.fromkeys(NAMES, "1|clinic")
+    assert "share 1 and 6 are levels of 1|clinic" in repr(data)
+    np.testing.assert_array_equal(
+        columns_of(data, NAMES), FRAME["clinic"].to_numpy()[:, None] == np.array(CLINICS)
+    )
 
 
-def test_standardize_leaves_levels_as_they_are():
+def test_standardize_leaves_levels_as_they_are(data):
     """Else a rare level would have a wider prior."""
-    at = [DATA.feature_names.index(name) for name in NAMES]
-    np.testing.assert_array_equal(DATA.standardize().X[:, at], DATA.X[:, at])
-    assert DATA.standardize().X[:, DATA.feature_names.index("age")].std() == pytest.approx(1.0)
+    scaled = data.standardize()
+    np.testing.assert_array_equal(columns_of(scaled, NAMES), columns_of(data, NAMES))
+    age = columns_of(scaled, ["age"])
+    np.testing.assert_allclose([age.mean(), age.std()], [0.0, 1.0], atol=1e-12)
+    for name in ("age", "time", *NAMES):
+        back = dense_columns(scaled.original_X(), [data.feature_names.index(name)])
+        np.testing.assert_allclose(back, columns_of(data, [name]), rtol=1e-12, atol=1e-12)
 
 
 def test_slopes_of_a_second_group_are_independent_and_said_to_be():
@@ -66,7 +84,7 @@ def test_slopes_of_a_second_group_are_independent_and_said_to_be():
     ):
         data = zoo.MultiTaskData.from_formula("y ~ time + (1 | patient) + (1 + time | clinic)", FRAME)
     assert sorted(set(data.effects.values())) == ["1|clinic", "time|clinic"]
-    slopes = data.X[:, data.feature_names.index("time|clinic[b]")]
+    slopes = columns_of(data, ["time|clinic[b]"])[:, 0]
     np.testing.assert_allclose(slopes, FRAME["time"].where(FRAME["clinic"] == "b", 0.0))
 
 
@@ -97,14 +115,41 @@ def test_predictions_read_a_table_and_refuse_a_new_level(fit):
     assert np.all(new["sd"] > fit.predict(FRAME.head(4), random_seed=1)["sd"])
 
 
-def test_files_and_other_rows_keep_the_effects(fit, tmp_path):
+def test_files_and_other_rows_keep_the_effects(fit, data, tmp_path):
     fit.save(tmp_path / "fit.nc")
     loaded = zoo.load(tmp_path / "fit.nc")
     assert loaded.data.effects == fit.data.effects
     np.testing.assert_array_equal(loaded.predict(FRAME)["mean"], fit.predict(FRAME)["mean"])
-    like = DATA.like(FRAME.head(7))
-    assert like.effects == DATA.effects and like.X.shape[1] == DATA.n_features
-    assert DATA.take(range(40)).effects == DATA.effects
+    like = data.like(FRAME.head(7))
+    assert like.effects == data.effects and like.X.shape[1] == data.n_features
+    assert data.take(range(40)).effects == data.effects
+
+
+def test_data_of_two_tables_are_told_apart(fit, data):
+    """Levels of another table would stand in other columns."""
+    other = zoo.MultiTaskData.from_formula(FORMULA, FRAME.assign(clinic="of " + FRAME["clinic"]))
+    with pytest.raises(ValueError, match=r"X (has other|lacks)"):
+        fit.predict(other)
+    held_out, training = data.folds(2, random_seed=1)[0]
+    assert held_out.is_sparse == training.is_sparse == data.is_sparse
+
+
+def test_an_estimator_as_mean_does_not_see_them(data):
+    with_mean = data.add_mean(LinearRegression(), keep="all", random_seed=1)
+    assert with_mean.feature_names == ("mean", *data.feature_names)
+    assert with_mean.learned_mean.seen == ("age", "time")
+    fit = quick_fit(zoo.NIWLinear(), with_mean)
+    again = fit.predict(FRAME, random_seed=1)["mean"]
+    np.testing.assert_allclose(again, fit.predict(data, random_seed=1)["mean"], rtol=1e-9)
+
+
+def test_units_are_those_of_the_table(fit, data):
+    """The standardized fit and one of the rows as they are have the same coefficients, up to noise and priors."""
+    slopes = fit.in_data_units()["population_mean"].mean(("chain", "draw"))
+    assert float(slopes.sel(feature="time")) == pytest.approx(1.0, abs=0.35)
+    assert float(fit.in_data_units()["shared_coefficients"].mean(("chain", "draw"))[0]) == pytest.approx(
+        0.05, abs=0.03
+    )
 
 
 def test_levels_of_numbers_and_of_one_patient_alone():
@@ -127,23 +172,23 @@ def test_levels_of_numbers_and_of_one_patient_alone():
     ],
     ids=lambda factory: type(factory).__name__,
 )
-def test_other_models_have_them(factory):
-    fit = quick_fit(factory)
+def test_other_models_have_them(factory, data):
+    fit = quick_fit(factory, data)
     assert fit.posterior["effect_scale"].sizes["effect"] == 1
     assert np.isfinite(fit.predict(FRAME.head(3), random_seed=1)["mean"]).all()
 
 
-def test_population_alone_can_be_kept(fit):
-    lean = quick_fit(zoo.NIWLinear(), draws=500, keep="population")
+def test_population_alone_can_be_kept(fit, data):
+    lean = quick_fit(zoo.NIWLinear(), data, draws=500, keep="population")
     np.testing.assert_array_equal(lean.posterior["effect_scale"], fit.posterior["effect_scale"])
     apart = lean.predict(FRAME, random_seed=1)["mean"] - fit.predict(FRAME, random_seed=1)["mean"]
     assert np.abs(apart).max() < 0.1
 
 
 @pytest.mark.statistical
-def test_agrees_with_nuts():
+def test_agrees_with_nuts(data):
     """Null: both have the same posterior. Some 40 means, each rejected where its z is beyond 5: below 1e-4 in all."""
-    data = DATA.select_tasks(DATA.task_names[:8]).standardize()
+    data = data.select_tasks(data.task_names[:8]).standardize()
     model = zoo.NIWLinear(scale=0.5)
     settings = {"chains": 2, "random_seed": 1, "progress": False}
     with warnings.catch_warnings():
@@ -166,3 +211,18 @@ def test_agrees_with_nuts():
 
     z, where = largest_z(*(quantities(fit.posterior) for fit in found))
     assert z < 5.0, (where, z)
+
+
+@pytest.mark.parametrize(
+    ("noise", "units", "weight"), [(0.0, 1.0, 1.0), (1e-9, 1e6, 1.0), (0.1, 1e-8, 1e8)], ids=str
+)
+def test_rows_without_noise_and_in_any_units(noise, units, weight):
+    """Where rows are known to many digits, residuals of the joint draw are rounding."""
+    rng = np.random.default_rng(3)
+    patient, clinic, x = rng.integers(0, 12, 400), rng.integers(0, 90, 400), rng.normal(size=400)
+    y = rng.normal(size=12)[patient] + rng.normal(size=90)[clinic] + x + noise * rng.normal(size=400)
+    frame = pd.DataFrame({"y": units * y, "x": units * x, "patient": patient, "clinic": clinic})
+    frame["w"] = 1.0 + weight * rng.random(400)
+    data = zoo.MultiTaskData.from_formula("y ~ x + (1 + x | patient) + (1 | clinic)", frame, weight="w")
+    found = quick_fit(zoo.NIWLinear(), data).predict(frame, random_seed=1)
+    assert np.sqrt(np.mean((found["mean"] - frame["y"]) ** 2)) < max(0.02, 1.5 * noise) * frame["y"].std()

@@ -9,6 +9,7 @@ import pytest
 import zoo
 
 pytest.importorskip("formulae")
+pytestmark = pytest.mark.usefixtures("layout")
 SHORT = {"draws": 400, "tune": 200, "chains": 2, "random_seed": 1, "progress": False}
 T, LEVELS = 12, 8
 
@@ -31,7 +32,7 @@ def frame():
 
 
 @pytest.fixture(scope="module")
-def fit(frame):
+def fit(frame, layout):
     data = zoo.MultiTaskData.from_formula("y ~ x + (1 + x | patient) + (1 | clinic)", frame)
     return zoo.NIWLinear().fit(data.standardize(), **SHORT)
 
@@ -125,3 +126,15 @@ def test_new_patients_in_new_clinics(fit, frame):
     rows = new_rows(frame, "new", "c2").assign(patient=["someone", "else"])
     found = fit.with_new_levels(rows, random_seed=1).predict(rows, new_task=True, random_seed=1)
     assert found["sd"][0] > found["sd"][1]
+
+
+@pytest.mark.filterwarnings("ignore:the effects of 'clinic'")
+def test_new_levels_of_two_effects_stand_in_their_own_columns(frame):
+    """The columns of the second effect come after those of the first one, and a new level of this one at the end."""
+    data = zoo.MultiTaskData.from_formula("y ~ x + (1 | patient) + (1 + x | clinic)", frame)
+    fit = zoo.NIWLinear().fit(data.standardize(), **SHORT)
+    rows = new_rows(frame, "new", "c1")
+    more = fit.with_new_levels(rows, random_seed=1)
+    found = more.predict(rows, random_seed=1)
+    np.testing.assert_allclose(found["mean"][1], fit.predict(rows[1:], random_seed=1)["mean"][0], rtol=1e-9)
+    assert found["sd"][0] > 2.0 * found["sd"][1]

@@ -102,7 +102,7 @@ def test_names_in_the_data_are_the_default(tmp_path):
     np.testing.assert_array_equal(loaded.predict(FRAME)["mean"], fit.predict(FRAME)["mean"])
     assert "shared_coefficients" not in quick_fit(zoo.NIWLinear(scale=0.3, shared=()), MARKED).posterior
     assert zoo.PooledTasks().build(MARKED)
-    with pytest.raises(ValueError, match=r"share \(age\), and IndependentTasks has no such coefficients"):
+    with pytest.raises(ValueError, match=r"share \('age'\), and IndependentTasks has no such coefficients"):
         zoo.IndependentTasks().build(MARKED)
 
 

@@ -67,6 +67,7 @@ _SHARED = (
     f"{_KERNELS}::test_against_joint_draws[population, shared, learned scale, noise by task, group moves]",
 )
 _CROSSED = (f"{_KERNELS}::test_against_joint_draws[population, crossed]",)
+_MANY = ("tests/inference/test_many_shared.py",)
 _SHARED_MATRIX_NORMAL = ("tests/inference/test_shared_coefficients.py",)
 
 
@@ -126,8 +127,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "known_tasks_shared",
         "coefficients that are drawn again forget what shared coefficients say of the responses",
         "zoo/models/niw/known_tasks.py",
-        'linear = linear - np.einsum("tds,ns->ntd", cross, _flat(posterior[SHARED]))',
-        "linear = linear - 0.0 * cross.sum()",
+        "linear = linear - _sums_of_shared(",
+        "linear = linear - 0.0 * _sums_of_shared(",
         (f"{_KEPT[0]}::test_predictions_are_the_exact_mixture_over_the_population",),
     ),
     Mutant(
@@ -659,6 +660,38 @@ MUTANTS: tuple[Mutant, ...] = (
         "where[D + j] = D + sums.feature[first + j]",
         "where[D + j] = D + j",
         _CROSSED,
+    ),
+    Mutant(
+        "many_shared_without_the_law_of_tasks",
+        "the mean is not perturbed by what perturbs the coefficients of tasks",
+        "zoo/inference/gibbs/many_shared.py",
+        "of_mu[i] -= r[i]",
+        "of_mu[i] -= 0.0 * r[i]",
+        _MANY,
+    ),
+    Mutant(
+        "many_shared_rows_without_noise",
+        "the rows are not perturbed, so that shared coefficients are their mean given the rest",
+        "zoo/inference/gibbs/many_shared.py",
+        "np.sqrt(k * w[n]) * rng.standard_normal()",
+        "0.0 * rng.standard_normal()",
+        _MANY,
+    ),
+    Mutant(
+        "level_scale_with_effects",
+        "the scale of a further group is drawn as if its effects were no more than their mean given the rows",
+        "zoo/inference/gibbs/level_scales.py",
+        "- 0.5 * math.log1p(inner)",
+        "- 0.4 * math.log1p(inner)",
+        ("tests/inference/test_level_scales.py",),
+    ),
+    Mutant(
+        "levels_by_position",
+        "columns of levels are paired with their names by position",
+        "zoo/data/further_groups.py",
+        "[position[name] for name in order]",
+        "list(range(len(order)))",
+        ("tests/core/test_new_levels.py::test_new_levels_of_two_effects_stand_in_their_own_columns",),
     ),
     Mutant(
         "shared_move_without_new_task_cov",

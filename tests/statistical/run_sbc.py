@@ -39,7 +39,7 @@ def row(case: Case, found: Calibration) -> str:
     table = found.summary()
     fields = ", ".join(f"{k}={v!r}" for k, v in case.fields.items())
     cells = [
-        f"`{case.model}({fields})`" + (", features constant within tasks" if case.steady else ""),
+        f"`{case.model}({fields})`" + (f", {case.rows}" if case.rows else ""),
         f"`{case.method}`",
         str(found.ranks.sizes["replication"]),
         str(len(found.failures)),

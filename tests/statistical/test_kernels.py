@@ -42,6 +42,7 @@ DAILY = {
     "matrix normal, negative binomial",
     "population, ordinal by task",
     "population, crossed",
+    "population, crossed, many",
     "population, shared, learned scale, noise by task, group moves",
     "latent features, shared",
     "functions, logistic",
@@ -63,13 +64,16 @@ def rows(
     return zoo.MultiTaskData.from_arrays(X, np.where(y > 0, 1.0, -1.0) if labels else y, task)
 
 
-def crossed_rows(n_tasks=3, n_rows=3):
-    """Rows of tasks that meet the levels of a second group, of which each task has two."""
+def crossed_rows(many=False, n_tasks=3, n_rows=3):
+    """Rows of tasks that meet the levels of a second group, of which each task has two; as for very ``many`` levels."""
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(n_tasks), n_rows)
     frame = pd.DataFrame({"task": task, "x": rng.standard_normal(len(task)), "y": 0.0})
     frame["clinic"] = np.array(list("abc"))[(task + np.arange(len(task)) % 2) % 3]
-    return zoo.MultiTaskData.from_formula("y ~ x + (1 + x | task) + (1 | clinic)", frame)
+    with pytest.MonkeyPatch.context() as patch:
+        if many:
+            patch.setattr("zoo.data.formula.MOST_DENSE", 0)
+        return zoo.MultiTaskData.from_formula("y ~ x + (1 + x | task) + (1 | clinic)", frame)
 
 
 def _moved(kernel, start, sweeps, rng):
@@ -349,17 +353,31 @@ DENSITIES = {
         {"likelihood_moves": False},
     ),
     # Tasks that meet the levels of a second group, with a learned spread.
-    "population, crossed": (zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"crossed": True}, {}),
+    "population, crossed": (zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"crossed": "few"}, {}),
     "population, logistic, crossed": (
         zoo.NIWLinear,
         {"delta": 6.0, "scale": 1.5, "likelihood": "logistic"},
-        {"crossed": True},
+        {"crossed": "few"},
+        {"group_moves": True},
+    ),
+    "population, crossed, many": (zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"crossed": "many"}, {}),
+    "population, noise by task, crossed, many": (
+        zoo.NIWLinear,
+        {**NOISE_BY_TASK, "delta": 6.0},
+        {"crossed": "many"},
+        {"group_moves": True},
+    ),
+    "population, half-t, crossed, many": (zoo.NIWLinear, HALF_T, {"crossed": "many"}, {}),
+    "population, logistic, crossed, many": (
+        zoo.NIWLinear,
+        {"delta": 6.0, "scale": 1.5, "likelihood": "logistic"},
+        {"crossed": "many"},
         {"group_moves": True},
     ),
     "matrix normal, crossed": (
         zoo.MaxMargin,
         {"feature_nu": 5.0, "task_nu": 5.0, "likelihood": AUGMENTED["gaussian"]},
-        {"crossed": True},
+        {"crossed": "few"},
         {},
     ),
     # Coefficients that all tasks share: of a feature that stands still within tasks, and of one that does not.
@@ -431,7 +449,8 @@ def test_against_joint_draws(case):
     kind, fields, shape, options = DENSITIES[case]
     shape = dict(shape)
     empty = shape.pop("empty", False)
-    data = crossed_rows() if shape.pop("crossed", False) else rows(**shape, labels=False)
+    crossed = shape.pop("crossed", None)
+    data = rows(**shape, labels=False) if crossed is None else crossed_rows(crossed == "many")
     responses = kind(**fields).likelihood.responses
     if responses != "real":
         lower = {"labels": -1.0, "counts": 0.0, "grades": 2.0}[responses]

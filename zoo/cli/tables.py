@@ -191,8 +191,10 @@ def _with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:
     names = fitted.data.feature_names
     if INTERCEPT in table.columns or INTERCEPT not in names:
         return table
+    from zoo.data.further_groups import dense_columns
+
     # A column of that name in the user's own training data may hold anything: only ones are filled in.
-    ones = bool((fitted.data.inputs[:, names.index(INTERCEPT)] == 1.0).all())
+    ones = bool((dense_columns(fitted.data.inputs, [names.index(INTERCEPT)]) == 1.0).all())
     return table.assign(**{INTERCEPT: 1.0}) if ones else table
 
 

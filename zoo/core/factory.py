@@ -27,6 +27,7 @@ from zoo.likelihoods.base import Likelihood
 from zoo.support.checks import covariance, one_of
 from zoo.support.seeds import integer_seed
 from zoo.support.warning_types import warn_user
+from zoo.support.words import first_names
 
 __all__ = ["ModelFactory"]
 
@@ -85,7 +86,7 @@ class ModelFactory(ModelHooks):
             )
         if data.shared_names and not self.serves_shared:
             raise ValueError(
-                f"the data name features whose coefficient all tasks share ({', '.join(data.shared_names)}), and "
+                f"the data name features whose coefficient all tasks share ({first_names(data.shared_names)}), and "
                 f"{type(self).__name__} has no such coefficients. Use NIWLinear or MaxMargin, or give every task a "
                 "coefficient of its own: dataclasses.replace(data, shared_names=())."
             )
@@ -101,7 +102,12 @@ class ModelFactory(ModelHooks):
                 f"weight is given, but the likelihood of {type(self).__name__} knows no weights of rows. "
                 "Make the data without weight."
             )
-        if data.is_sparse and not self.sparse_inputs:
+        if data.is_sparse and data.effects and not self.leaves_out_levels:
+            raise ValueError(
+                f"the data have {len(data.effects)} levels of further groups in a sparse matrix, and "
+                f"{type(self).__name__} needs dense columns. Use NIWLinear, or leave a group out of the formula."
+            )
+        if data.is_sparse and not (self.sparse_inputs or data.effects):
             raise ValueError(
                 f"X is a sparse matrix, and {type(self).__name__} needs a dense one. "
                 "Make the data from X.toarray(), or use a model of kernels (NIWGaussianProcess)."

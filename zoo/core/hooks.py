@@ -11,6 +11,8 @@ import pytensor.tensor as pt
 
 from zoo.core.missing_features import completed
 from zoo.data.multitask import MultiTaskData
+from zoo.inference.gibbs.many_shared import SharedRows
+from zoo.support.checks import is_sparse
 
 __all__ = ["SHARED", "ModelData"]
 
@@ -38,6 +40,9 @@ class ModelData:
         (N,) weight of each row's log likelihood.
     shared : TensorVariable or None
         (N, S) features whose coefficient all tasks share; ``inputs`` are then the other ones.
+    shared_index : TensorVariable or None
+        (N, K) where these are many, of which a row has a few, as levels of further groups: which those are.
+        ``shared`` then holds their values, (N, K).
     """
 
     source: MultiTaskData
@@ -48,6 +53,7 @@ class ModelData:
     t: Any
     weight: Any = None
     shared: Any = None
+    shared_index: Any = None
 
     @classmethod
     def in_model(cls, data: MultiTaskData, y: np.ndarray) -> ModelData:
@@ -67,9 +73,7 @@ class ModelData:
             task=pm.Data("task_index", data.task, dims="obs"),
             t=None if data.t is None else pm.Data("t", data.t, dims=("obs", "t_column")),
             weight=None if data.weight is None else pm.Data("weight", data.weight, dims="obs"),
-            shared=None
-            if data.shared is None
-            else pm.Data("X_shared", _without_nan(data, data.shared), dims=("obs", "shared_feature")),
+            **_shared_in_model(data),
         )
         inputs, of_all_tasks = completed(data, view.inputs, view.shared)
         return view if inputs is view.inputs else replace(view, inputs=inputs, shared=of_all_tasks)
@@ -85,7 +89,7 @@ class ModelData:
             task=pt.constant(data.task),
             t=None if data.t is None else pt.constant(data.t),
             weight=None if data.weight is None else pt.constant(data.weight),
-            shared=None if data.shared is None else pt.constant(data.shared),
+            **{name: pt.constant(values) for name, values in _shared_values(data).items()},
         )
 
     @property
@@ -112,9 +116,36 @@ class ModelData:
             return (self.inputs * coefficients.T[self.task]).sum(axis=-1)
         return pt.dot(self.inputs, coefficients)[self.row, self.task]
 
+    def of_shared(self, coefficients: Any) -> Any:
+        """What the features that all tasks share say of each row, (N,), with these coefficients (S,)."""
+        if self.shared_index is None:
+            return pt.dot(self.shared, coefficients)
+        return (self.shared * coefficients[self.shared_index]).sum(axis=1)
+
     def per_row(self, parameter: Any) -> Any:
         """A parameter of the tasks (T,) as one value per row; a scalar stays as it is."""
         return parameter if parameter.ndim == 0 else parameter[self.task]
+
+
+def _shared_values(data: MultiTaskData) -> dict[str, np.ndarray]:
+    """The fields of a view that hold the shared features."""
+    if data.shared is None:
+        return {}
+    if not is_sparse(data.shared):
+        return {"shared": _without_nan(data, data.shared)}
+    rows = SharedRows.of(data.shared, np.arange(data.n_rows))
+    return {"shared": rows.value, "shared_index": rows.feature}
+
+
+def _shared_in_model(data: MultiTaskData) -> dict[str, Any]:
+    """The same, registered in the model."""
+    values = _shared_values(data)
+    if "shared_index" not in values:
+        dims = ("obs", "shared_feature")
+        return {name: pm.Data("X_shared", array, dims=dims) for name, array in values.items()}
+    pm.modelcontext(None).add_coord("shared_entry", np.arange(values["shared"].shape[1]))
+    names, dims = {"shared": "X_shared", "shared_index": "shared_index"}, ("obs", "shared_entry")
+    return {name: pm.Data(names[name], array, dims=dims) for name, array in values.items()}
 
 
 def _without_nan(data: MultiTaskData, values: Any) -> Any:

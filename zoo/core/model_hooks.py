@@ -85,6 +85,9 @@ class ModelHooks(OwnPriors):
     serves_shared: ClassVar[bool] = False
     """Whether data may name features whose coefficient all tasks share (``data.shared_names``)."""
 
+    leaves_out_levels: ClassVar[bool] = False
+    """Whether levels of further groups, of which data may hold very many in a sparse matrix, are taken apart."""
+
     hooks: ClassVar[tuple[str, ...]] = ("priors", "latent", "shared_part", "observe")
     """Hooks that a specialised engine is derived from. A subclass that overrides one keeps NUTS alone."""
 

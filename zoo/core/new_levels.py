@@ -78,8 +78,12 @@ def _with_levels(design: FormulaDesign, table: pd.DataFrame) -> FormulaDesign:
 
 def _with_columns(data: MultiTaskData, design: FormulaDesign, names: list[str]) -> MultiTaskData:
     """The data with a feature of zeros for each of these levels, which no row has."""
-    zeros = np.zeros((data.inputs.shape[0], len(names)))
-    inputs = csr_matrix(hstack([data.inputs, zeros])) if data.is_sparse else np.hstack([data.inputs, zeros])
+    zeros = csr_matrix((data.inputs.shape[0], len(names)))
+    inputs = (
+        csr_matrix(hstack([data.inputs, zeros]))
+        if data.is_sparse
+        else np.hstack([data.inputs, zeros.toarray()])
+    )
     transform = data.transform
     if transform is not None:
         transform = replace(

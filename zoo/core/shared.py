@@ -20,10 +20,12 @@ import pytensor.tensor as pt
 
 from zoo.core.factory import ModelFactory
 from zoo.core.hooks import SHARED, ModelData
+from zoo.data.further_groups import dense_columns
 from zoo.data.multitask import MultiTaskData
 from zoo.data.within_tasks import range_within_tasks
 from zoo.inference.gibbs.shared_coefficients import SharedFeatures
 from zoo.support.checks import is_sparse, one_of, positive
+from zoo.support.memory import require_memory
 from zoo.support.warning_types import warn_user
 
 __all__ = ["SharedCoefficients"]
@@ -60,6 +62,10 @@ class SharedCoefficients(ModelFactory):
     """
 
     serves_shared: ClassVar[bool] = True
+    # Whether the features that differ between tasks are looked at without levels of further groups; and whether these
+    # may stay in a sparse matrix.
+    leaves_out_levels: ClassVar[bool] = True
+    sparse_levels: ClassVar[bool] = False
 
     shared: Any = None
     shared_scale: float | str = 2.5
@@ -108,20 +114,25 @@ class SharedCoefficients(ModelFactory):
         """
         if data.shared is not None:
             return data
-        names = self.shared_features(data if train is None else train)
+        fitted = data if train is None else train
+        names, effects = self.shared_features(fitted), fitted.effects
         if not names:
             return replace(data, shared_names=()) if data.shared_names else data
-        own = [i for i, name in enumerate(data.feature_names) if name not in names]
-        position = [data.feature_names.index(name) for name in names]
-        columns: Any = data.inputs[:, position]
-        columns = columns.toarray() if is_sparse(columns) else columns
+        known, apart = {name: i for i, name in enumerate(data.feature_names)}, set(names)
+        own = [i for i, name in enumerate(data.feature_names) if name not in apart]
+        columns: Any = data.inputs[:, [known[name] for name in names]]
+        inputs: Any = data.inputs[:, own]
+        if is_sparse(columns) and not (self.sparse_levels and effects):
+            columns = _dense(columns, "NIWLinear with its levels as shared features takes so many of them.")
+        if is_sparse(inputs) and effects:
+            inputs = _dense(inputs, "Leave levels of further groups among the shared features.")
         return replace(
             data,
-            inputs=data.inputs[:, own],
+            inputs=inputs,
             feature_names=tuple(data.feature_names[i] for i in own),
             transform=None if data.transform is None else data.transform.of_features(own),
             shared_names=names,
-            shared=np.ascontiguousarray(columns[data.row]),
+            shared=columns[data.row] if is_sparse(columns) else np.ascontiguousarray(columns[data.row]),
         )
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
@@ -139,9 +150,9 @@ class SharedCoefficients(ModelFactory):
 
     def _look_at_columns(self, data: MultiTaskData, names: tuple[str, ...]) -> None:
         """Raise where a shared feature is no shared one; warn where the data do not tell it from others."""
-        names = tuple(name for name in names if name not in data.effects)
-        X: Any = data.X[:, [data.feature_names.index(name) for name in names]]
-        X = X.toarray() if is_sparse(X) else X
+        effects = data.effects
+        names = tuple(name for name in names if name not in effects)
+        X = dense_columns(data.X, [data.feature_names.index(name) for name in names])
         varies = range_within_tasks(X, data.task, data.n_tasks) > 0.0
         for name, column, in_tasks in zip(names, X.T, varies.T, strict=True):
             varying = np.flatnonzero(in_tasks)
@@ -151,16 +162,14 @@ class SharedCoefficients(ModelFactory):
                     f"the shared feature {name!r} varies in the task {data.task_names[varying[0]]!r} alone, so that "
                     "its coefficient is that task's. Leave it out of shared, or out of the data."
                 )
-        everything: Any = data.inputs if is_sparse(data.inputs) else data.X
-        if data.gaps is not None:
-            everything = everything[~data.gaps.any(axis=1)]
         # The levels of a further group always add up to a column; their own prior tells them apart.
-        fixed = [i for i, name in enumerate(data.feature_names) if name not in data.effects]
-        dependent = (
-            []
-            if is_sparse(everything)
-            else _dependent_columns(everything[:, fixed], [data.feature_names[i] for i in fixed], names)
-        )
+        fixed = [i for i, name in enumerate(data.feature_names) if name not in effects]
+        dependent: list[str] = []
+        if effects or not data.is_sparse:
+            everything = dense_columns(data.X, fixed)
+            if data.gaps is not None:
+                everything = everything[~data.gaps.any(axis=1)]
+            dependent = _dependent_columns(everything, [data.feature_names[i] for i in fixed], names)
         if dependent:
             warn_user(
                 f"the columns {', '.join(map(repr, dependent))} are linearly dependent, so that the priors alone tell "
@@ -190,7 +199,7 @@ class SharedCoefficients(ModelFactory):
             of_effects = pm.HalfNormal("effect_scale", _SPREAD, dims="effect")
             of_fixed = pt.as_tensor(scale if fixed else 1.0, dtype="float64")
             scale = pt.concatenate([pt.atleast_1d(of_fixed), of_effects])[index]
-        return pt.dot(data.shared, pm.Normal(SHARED, 0.0, scale, dims="shared_feature"))
+        return data.of_shared(pm.Normal(SHARED, 0.0, scale, dims="shared_feature"))
 
     def engine_shared(self, data: MultiTaskData) -> SharedFeatures | None:
         """The shared features of prepared data, as engines take them."""
@@ -205,6 +214,12 @@ class SharedCoefficients(ModelFactory):
         """Names along the dims of the model."""
         effects, _ = _effects(data)
         return {**super().coords(data), **({"effect": effects} if effects else {})}
+
+
+def _dense(columns: Any, advice: str) -> np.ndarray:
+    """The columns of a sparse matrix, dense, where they fit into memory."""
+    require_memory({"levels of further groups": columns.shape[0] * columns.shape[1]}, 2, "the data", advice)
+    return np.asarray(columns.toarray())
 
 
 def _effects(data: MultiTaskData) -> tuple[list[str], np.ndarray]:

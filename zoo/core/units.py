@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 from zoo.core.hooks import SHARED
+from zoo.data.further_groups import dense_columns
 
 __all__ = ["InDataUnits"]
 
@@ -98,16 +99,18 @@ def _scales(data: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray, float,
     """``b / s`` and ``m`` of features, ``a`` and ``b``."""
     if data.transform is None:
         return np.ones(len(names)), np.zeros(len(names)), 0.0, 1.0
-    transform = data.transform.of_features([data.feature_names.index(name) for name in names])
+    position = {name: i for i, name in enumerate(data.feature_names)}
+    transform = data.transform.of_features([position[name] for name in names])
     return transform.y_scale / transform.x_scale, transform.x_mean, transform.y_mean, transform.y_scale
 
 
 def _constant(data: Any, names: list[str]) -> tuple[str, float] | None:
     """The first feature of every task that is the same in all rows, and its value; None where there is none."""
-    if data.is_sparse:
+    effects = data.effects
+    if data.is_sparse and not effects:
         return None
-    for name in names:
-        column = data.inputs[:, data.feature_names.index(name)]
+    for name in (name for name in names if name not in effects):
+        column = dense_columns(data.inputs, [data.feature_names.index(name)])[:, 0]
         if column[0] != 0.0 and np.ptp(column) == 0.0:
             return name, float(column[0])
     return None

@@ -57,6 +57,7 @@ class CategoryDesign:
 
     kind: ClassVar[str] = "table"
     # Tables without a formula have no further groups.
+    many_levels: ClassVar[bool] = False
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({})
     new_levels: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 

@@ -17,25 +17,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from zoo.data.columns import require_one_column, task_column
+from zoo.data.columns import task_column
 from zoo.data.formula_checks import (
     INTERCEPT,
     refuse_bars,
-    refuse_no_columns,
-    refuse_offsets,
-    refuse_single_levels,
     unknown_response,
-    warn_of_crossed,
-    warn_of_means,
-    warn_of_two_bars,
 )
-from zoo.data.formula_table import described_levels, level_codes, readable, restored, storable, unreadable
-from zoo.data.gaps import without_gaps
-from zoo.support.checks import one_of
-from zoo.support.frames import as_pandas
+from zoo.data.formula_table import described_levels, readable, restored, storable, unreadable
+from zoo.data.further_groups import MOST_DENSE, level_columns
 from zoo.support.memory import require_memory
 
-__all__ = ["FormulaDesign", "data_from_formula"]
+__all__ = ["FormulaDesign"]
 
 # What a formula may call beside the transformations of formulae: so a file can be read without running anything else.
 _ELEMENTWISE = (
@@ -55,6 +47,10 @@ _ELEMENTWISE = (
 )
 _NAMESPACE = {name: getattr(np, name) for name in _ELEMENTWISE}
 _NAMESPACE["np"] = SimpleNamespace(**_NAMESPACE)
+
+
+# The data, their copy in a fit, and the columns on their way there take memory.
+_FIRST_GROUP = "Take the group with the most levels as the first one: it is the task, and has no columns."
 
 
 def _formulae() -> Any:
@@ -214,39 +210,22 @@ class FormulaDesign:
             found.append((term.factor.name, ["1"] if part is None else _names_of(part), part))
         return found
 
-    def _crossed_features(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Columns of further groups; raises on a level that is new."""
-        result: dict[str, np.ndarray] = {}
-        numbers = {"columns of levels": len(table) * len(self.effects)}
-        advice = "Take the group with the most levels as the first one: it is the task, and has no columns."
-        # The data, their copy in a fit, and the columns on their way there.
-        require_memory(numbers, 3, "formula", advice)
-        for group, names, part in self._crossed:
-            levels = self.levels[group]
-            code = level_codes(table[group], levels)
-            if np.any(code < 0):
-                row, shown = int(np.argmax(code < 0)), ", ".join([*levels[:5], *["..."][: len(levels) > 5]])
-                level = table[group].iloc[row]
-                raise ValueError(
-                    f"column {group!r} has the level {level!r} in row {row}, which the fit has not seen. Known are "
-                    f"{shown}. To predict new levels by the law of their group, use fit.with_new_levels(X)."
-                )
+    @property
+    def many_levels(self) -> bool:
+        """Whether the columns of the levels are so many that data of the table hold them in a sparse matrix."""
+        return len(self.table) * len(self.effects) > MOST_DENSE
+
+    def level_columns(self, table: pd.DataFrame) -> Any:
+        """The columns of further groups, in the order of ``effects``, as a csr_matrix; raises on a new level."""
+        table = self._complete(table)
+        terms = []
+        for group, _, part in self._crossed:
             values = np.ones((len(table), 1)) if part is None else _evaluated(self.formula, part, table)
-            for name, value in zip(names, values.T, strict=True):
-                result |= {
-                    f"{name}|{group}[{level}]": np.where(code == i, value, 0.0)
-                    for i, level in enumerate(levels)
-                }
-        return result
+            terms += [(group, value) for value in values.T]
+        return level_columns(table, terms, self.levels)
 
-    def features(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Columns of the features of these rows, which need have no response.
-
-        Raises
-        ------
-        ValueError
-            Names the column that is absent or incomplete, or the level that is new.
-        """
+    def _complete(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table with the columns that the formula uses, readable; raises where one is absent or incomplete."""
         for name in self.variables:
             if name not in table.columns:
                 raise ValueError(
@@ -257,14 +236,27 @@ class FormulaDesign:
                 raise ValueError(
                     f"column {name!r} is missing in row {absent[0]}. Drop the row, or fill it in."
                 )
-        table = readable(table, self.variables)
+        return readable(table, self.variables)
+
+    def features(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Columns of the features of these rows, which need have no response; without those of many levels.
+
+        Raises
+        ------
+        ValueError
+            Names the column that is absent or incomplete, or the level that is new.
+        """
+        table = self._complete(table)
         result: dict[str, np.ndarray] = {}
         for part in self._parts:
             if part is None:
                 continue
             values = _evaluated(self.formula, part, table)
             result |= dict(zip(_names_of(part), values.T, strict=True))
-        return pd.DataFrame(result | self._crossed_features(table), index=table.index)
+        if self.effects and not self.many_levels:
+            require_memory({"columns of levels": len(table) * len(self.effects)}, 3, "formula", _FIRST_GROUP)
+            result |= dict(zip(self.effects, self.level_columns(table).toarray().T, strict=True))
+        return pd.DataFrame(result, index=table.index)
 
     def response(self, table: pd.DataFrame) -> Any:
         """The response of the rows of a table, (N,); a column of ordered categories as it is."""
@@ -313,87 +305,3 @@ def _evaluated(formula: str, part: Any, table: pd.DataFrame) -> np.ndarray:
         return np.asarray(part.evaluate_new_data(table).design_matrix)
     except ValueError as error:
         raise ValueError(f"X does not fit the formula {formula!r}: {error}") from None
-
-
-def _grouping(design: FormulaDesign) -> str:
-    """The column behind the first bar; raises where what is behind a bar is no column."""
-    groups = list(dict.fromkeys(term.factor.name for term in design.described.group_terms))
-    if not groups:
-        raise ValueError(
-            f"formula {design.formula!r} has no group. Say what differs between which tasks, for instance "
-            "'(1 + time | patient)'."
-        )
-    refuse_no_columns(groups)
-    return groups[0]
-
-
-def data_from_formula(
-    cls: Any,
-    formula: str,
-    df: Any,
-    t: str | Sequence[str] | None,
-    weight: str | None,
-    missing: str,
-) -> tuple[Any, FormulaDesign]:
-    """See :meth:`zoo.MultiTaskData.from_formula`; the data, and the design that they are to remember."""
-    if not isinstance(formula, str):
-        raise TypeError(f"formula is a {type(formula).__name__}. Give a string, 'y ~ age + (1 | patient)'.")
-    if missing == "model":
-        raise ValueError(
-            "missing='model' is for the features of from_frame and from_arrays: a formula makes its columns of the "
-            "values themselves. Fill the gaps in, or leave these rows out with missing='drop'."
-        )
-    one_of(missing, ("refuse", "drop"), "missing")
-    df = as_pandas(df, "df")
-    if not isinstance(df, pd.DataFrame):
-        raise TypeError(f"df is a {type(df).__name__}. Give a DataFrame of pandas, polars or Arrow.")
-    named = FormulaDesign(formula, df, "")
-    if named.described.response is None:
-        raise ValueError(f"formula {formula!r} has no response. Write it before '~'.")
-    task = _grouping(named)
-    of_response = named.response_columns
-    beside = [*([] if weight is None else [weight]), *([t] if isinstance(t, str) else t or ())]
-    used = list(dict.fromkeys([*of_response, *named.variables, task]))
-    for column in [*used, *beside]:
-        require_one_column(df, column)
-    df = readable(without_gaps(df, [*used, *beside], missing), [*named.variables, *of_response], of_response)
-    design = FormulaDesign(formula, df[used].reset_index(drop=True), task)
-    refuse_offsets(design)
-    refuse_single_levels(design)
-    warn_of_means(design)
-    warn_of_crossed(design)
-    warn_of_two_bars(design)
-    return data_of_design(cls, design, df, t, weight), design
-
-
-def data_of_design(cls: Any, design: Any, df: pd.DataFrame, t: Any, weight: str | None) -> Any:
-    """Data from the rows of a table without gaps, coded by a design."""
-    beside = [*([] if weight is None else [weight]), *([t] if isinstance(t, str) else t or ())]
-    features = design.features(df)
-    y = "".join(map(str, features.columns)) + "y"  # a name that no feature has
-    made = {y: design.response(df)} | (
-        {} if design.task is None else {design.task: df[design.task].to_numpy()}
-    )
-    frame = features.assign(**made, **{column: df[column].to_numpy() for column in beside})
-    return cls.from_frame(frame, y=y, task=design.task, features=list(features.columns), t=t, weight=weight)
-
-
-def require_same_design(rows: Any, data: Any) -> None:
-    """Raise where the features of rows were made of their table otherwise than those of ``data``.
-
-    Categories and transformations such as ``scale`` depend on the table that they were made of.
-    """
-    own, known = rows.design, data.design
-    if own is None or known is None or own is known:
-        return
-    if own.kind != known.kind:
-        raise ValueError(
-            "X and the fit were made otherwise, one by a formula. Make these rows with data.like(df)."
-        )
-    first, second = own.features(own.table), known.features(own.table)
-    for name in second.columns:
-        if name not in first.columns or not np.allclose(first[name], second[name], rtol=1e-9, atol=0.0):
-            raise ValueError(
-                f"the feature {name!r} was made of another table than that of the fit, and means something else "
-                "there. Make these rows with data.like(df), where data are those of the fit, or pass the table."
-            )

@@ -16,7 +16,8 @@ from zoo.data.choices import choice_of_rows
 from zoo.data.columns import positions
 from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows, of_units, units_by_task
-from zoo.data.formula import data_from_formula, data_of_design
+from zoo.data.from_formula import data_from_formula, data_of_design
+from zoo.data.further_groups import dense_columns, with_first_column
 from zoo.data.out_of_fold import columns_of_mean, described_mean, out_of_fold
 from zoo.data.rows import Transform
 from zoo.data.standardizing import transform_of
@@ -47,7 +48,8 @@ class MultiTaskData(Constructed):
     ----------
     inputs : (n, D) float64
         The distinct feature rows. Multi-label data share one input among many tasks: it is stored once. A
-        scipy.sparse.csr_matrix where the features were handed in sparse; they are never made dense here.
+        scipy.sparse.csr_matrix where the features were handed in sparse, which are never made dense here, or where
+        a formula has further groups of very many levels.
     row : (N,) int
         Position in ``inputs`` of each observation.
     y : (N,) float64
@@ -72,7 +74,8 @@ class MultiTaskData(Constructed):
         Features whose coefficient is the same in all tasks, for models that have such ones
         (:class:`zoo.NIWLinear` and others with a field ``shared``).
     shared : (N, S) float64, optional
-        Of data as a model sees them: those features, which ``inputs`` then lacks.
+        Of data as a model sees them: those features, which ``inputs`` then lacks. A csr_matrix where very many of
+        them are levels of further groups.
     design : FormulaDesign or CategoryDesign, optional
         How :meth:`from_formula`, or :meth:`from_frame` with categories, made the features, so that tables of rows to
         predict are read alike.
@@ -103,8 +106,9 @@ class MultiTaskData(Constructed):
         coefficient; a term outside the bar alone is one whose coefficient all tasks share (``shared_names``). A
         term that stands in both places differs between tasks around a mean, which models such as
         :class:`zoo.NIWLinear` learn. A further group, ``(1 + time | patient) + (1 | clinic)``, adds an effect for each
-        of its levels, whose spread is learned; the first group is the task. Categories become columns, named after
-        their levels; ``fit.predict`` reads a table with the columns of ``df``, and codes them as here.
+        of its levels, whose spread is learned; the first group is the task. Where rows times levels are more than five
+        million, the features are a sparse matrix, which :class:`zoo.NIWLinear` takes. Categories become columns, named
+        after their levels; ``fit.predict`` reads a table with the columns of ``df``, and codes them as here.
 
         Parameters
         ----------
@@ -299,15 +303,16 @@ class MultiTaskData(Constructed):
         seen, kept = columns_of_mean(self, features, keep)
         X: Any = self.X
         at = [self.feature_names.index(feature) for feature in seen]
+        seen_by_it = X if self.is_sparse and not self.effects else dense_columns(X, at)
         values, fitted = out_of_fold(
-            estimator, X if self.is_sparse else X[:, at], self.y, self.task, self.weight, folds, whole_tasks,
+            estimator, seen_by_it, self.y, self.task, self.weight, folds, whole_tasks,
             generator(random_seed), self.row if self.shares_inputs else None, self.choice, levels,
         )  # fmt: skip
         stay = [i for i, f in enumerate(self.feature_names) if f in kept or f not in seen]
         own = tuple(self.feature_names[i] for i in stay)
         return replace(
             self,
-            inputs=np.column_stack([values, X[:, stay]]),
+            inputs=with_first_column(values, X[:, stay]),
             row=np.arange(self.n_rows),
             feature_names=(name, *own),
             shared_names=tuple(f for f in self.shared_names if f in own),
@@ -339,7 +344,8 @@ class MultiTaskData(Constructed):
         """
         if self.transform is not None:
             raise ValueError("the data are standardized already. Use them as they are.")
-        self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
+        if not self.effects:
+            self._refuse_sparse("centred features", ", or scale its columns (without a mean) and y before")
         transform = transform_of(self, y)
         return replace(
             self,

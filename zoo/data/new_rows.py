@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import require_same_rows
-from zoo.data.formula import require_same_design
+from zoo.data.formula import FormulaDesign
+from zoo.data.from_formula import require_same_design
+from zoo.data.further_groups import beside_levels, dense_columns
 from zoo.data.multitask import MultiTaskData, with_ones
 from zoo.support.arrays import as_name
 from zoo.support.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
@@ -71,6 +73,13 @@ def read_rows(
                     "X has a mean that was learned from other rows. Pass the rows as they were before add_mean."
                 )
             require_same_design(X, data)
+            if X.is_sparse:
+                inputs = _with_mean_beside_levels(X, data)
+                X = replace(
+                    X, inputs=inputs, feature_names=data.feature_names, transform=None, learned_mean=mean
+                )
+                mean.warn_of_tasks([X.task_names[code] for code in X.task], data.task_names)
+                return read_rows(X, task, t, data, new_task, without_t)
             data = replace(data, design=None)  # the columns of these rows are coded already
             table = pd.DataFrame(X.original_X(), columns=list(X.feature_names))
             of_rows = pd.Series([X.task_names[code] for code in X.task])
@@ -156,17 +165,26 @@ def features_by_name(X: Any, data: MultiTaskData) -> Any:
     if not isinstance(table, pd.DataFrame):
         return table
     table = table.rename(columns=str)
+    levels, of_levels = None, list[str]()
+    if isinstance(data.design, FormulaDesign) and data.design.many_levels:
+        levels, of_levels = data.design.level_columns(table), list(data.design.effects)
     if data.design is not None:
         made = data.design.features(table)
         table = made.assign(**{name: table[name] for name in table.columns if name not in made.columns})
     if data.learned_mean is not None:
         table = _with_mean(table, data)
-    missing = [name for name in data.feature_names if name not in table.columns]
+    there = {*table.columns, *of_levels}
+    missing = [name for name in data.feature_names if name not in there]
     if missing and missing != [data.intercept]:
         absent = next(name for name in missing if name != data.intercept)
         raise ValueError(f"X has no column {absent!r}, a feature of the fitted data. Add it.")
     if missing:
         table = table.assign(**{missing[0]: 1.0})
+    if levels is not None:
+        known = set(of_levels)
+        dense = [name for name in data.feature_names if name not in known]
+        require_one_each(table, dense, "X")
+        return beside_levels(table[dense], levels, of_levels, data.feature_names)
     require_one_each(table, data.feature_names, "X")
     return table[list(data.feature_names)]
 
@@ -193,6 +211,20 @@ def _with_mean(table: pd.DataFrame, data: MultiTaskData) -> pd.DataFrame:
     require_one_each(table, mean.seen, "X")
     X = finite_matrix(table[list(mean.seen)], "X", mean.seen)
     return table.assign(**{mean.name: mean.values(pd.DataFrame(X, columns=list(mean.seen)))})
+
+
+def _with_mean_beside_levels(rows: MultiTaskData, data: MultiTaskData) -> csr_matrix:
+    """The features of rows whose levels of further groups are in a sparse matrix, with the learned mean."""
+    effects, X = data.effects, rows.original_X()
+    levels = [i for i, name in enumerate(rows.feature_names) if name in effects]
+    others = [i for i, name in enumerate(rows.feature_names) if name not in effects]
+    table = pd.DataFrame(dense_columns(X, others), columns=[rows.feature_names[i] for i in others])
+    return beside_levels(
+        _with_mean(table, data)[[name for name in data.feature_names if name not in effects]],
+        X[:, levels],
+        [rows.feature_names[i] for i in levels],
+        data.feature_names,
+    )
 
 
 def with_intercept(rows: MultiTaskData, data: MultiTaskData) -> MultiTaskData:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from zoo.data.columns import listed
+from zoo.data.further_groups import dense_columns
 from zoo.data.learned_mean import LearnedMean, predicted
 from zoo.data.rows import TaskRows
 from zoo.data.within_tasks import range_within_tasks
@@ -65,7 +66,7 @@ def described_mean(
     data: TaskRows, name: str, seen: list[str], fitted: Any, described: str, whole_tasks: bool
 ) -> LearnedMean:
     """The fitted estimator with what predictions and files need to know of it."""
-    X = data.inputs[data.row][:, [data.feature_names.index(feature) for feature in seen]]
+    X = dense_columns(data.inputs[data.row], [data.feature_names.index(feature) for feature in seen])
     several = np.bincount(data.task, minlength=data.n_tasks) > 1  # of one row nothing is known
     within = range_within_tasks(X, data.task, data.n_tasks)[several]
     still = np.all(within == 0.0, axis=0) & (np.ptp(X, axis=0) > 0.0) & several.any()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
+from zoo.data.further_groups import changed_columns, dense_columns
 from zoo.data.gaps import gaps_of
 from zoo.support.checks import (
     is_sparse,
@@ -53,9 +54,23 @@ class Transform:
         """The map of these features alone, and of the response."""
         return replace(self, x_mean=self.x_mean[positions], x_scale=self.x_scale[positions])
 
-    def apply_x(self, X: np.ndarray) -> np.ndarray:
-        """Features on the user's scale to the model's."""
-        return (X - self.x_mean) / self.x_scale
+    def apply_x(self, X: Any) -> Any:
+        """Features on the user's scale to the model's; of a sparse matrix the columns that were moved."""
+        if not is_sparse(X):
+            return (X - self.x_mean) / self.x_scale
+        at = self._moved
+        return changed_columns(X, at, (dense_columns(X, at) - self.x_mean[at]) / self.x_scale[at])
+
+    def restore_x(self, X: Any) -> Any:
+        """Features on the model's scale to the user's."""
+        if not is_sparse(X):
+            return X * self.x_scale + self.x_mean
+        at = self._moved
+        return changed_columns(X, at, dense_columns(X, at) * self.x_scale[at] + self.x_mean[at])
+
+    @property
+    def _moved(self) -> np.ndarray:
+        return np.flatnonzero((self.x_mean != 0.0) | (self.x_scale != 1.0))
 
     def apply_y(self, y: np.ndarray) -> np.ndarray:
         """Responses on the user's scale to the model's."""
@@ -83,7 +98,7 @@ class TaskRows:
     task_column: str | None = None
     intercept: str | None = None
     shared_names: tuple[str, ...] = ()
-    shared: np.ndarray | None = None
+    shared: np.ndarray | csr_matrix | None = None
     design: FormulaDesign | CategoryDesign | None = None
     learned_mean: LearnedMean | None = None
     grades: tuple[str, ...] = ()
@@ -123,12 +138,19 @@ class TaskRows:
         known = {} if self.design is None else self.design.effects
         return {name: known[name] for name in self.shared_names if name in known}
 
+    @property
+    def constant_features(self) -> np.ndarray:
+        """Which features have one value in all rows, (D,)."""
+        if self.is_sparse:
+            X: Any = self.inputs
+            high, low = (np.ravel(part.toarray()) for part in (X.max(axis=0), X.min(axis=0)))
+            return np.asarray(high == low)
+        return np.asarray(np.ptp(self.inputs, axis=0) == 0.0)
+
     def features_to_explain(self) -> list[str]:
         """All features but constants, which say nothing, and levels of further groups, which have their own prior."""
-        X: Any = self.X
-        constant = np.zeros(self.n_features, dtype=bool) if self.is_sparse else np.ptp(X, axis=0) == 0.0
         left = {self.intercept, *self.effects}
-        pairs = zip(self.feature_names, constant, strict=True)
+        pairs = zip(self.feature_names, self.constant_features, strict=True)
         return [name for name, still in pairs if not still and name not in left]
 
     @property
@@ -215,7 +237,7 @@ class TaskRows:
         """The features on the user's scale, (N, D); a csr_matrix where ``inputs`` is one."""
         if self.transform is None:
             return self.X
-        return self.X * self.transform.x_scale + self.transform.x_mean
+        return self.transform.restore_x(self.X)
 
     def _refuse_sparse(self, result: str, otherwise: str = "") -> None:
         if self.is_sparse:

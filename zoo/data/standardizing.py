@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.data.formula import FormulaDesign
+from zoo.data.further_groups import dense_columns
 from zoo.data.rows import TaskRows, Transform, location_and_scale
 
 __all__ = ["transform_of"]
@@ -25,12 +26,16 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     ValueError
         A value is too large to reckon with, or the response is constant.
     """
-    mean, scale = location_and_scale(data.X, data.feature_names, "X", data.incomplete)
-    still = (scale == 0.0) & (mean != 0.0)
-    left = (scale == 0.0) | np.isin(data.feature_names, list(data.effects))
+    effects = data.effects
+    at = [i for i, name in enumerate(data.feature_names) if name not in effects]
+    mean, scale = np.zeros(data.n_features), np.zeros(data.n_features)
+    names = [data.feature_names[i] for i in at]
+    mean[at], scale[at] = location_and_scale(dense_columns(data.X, at), names, "X", data.incomplete)
+    still, left = (scale == 0.0) & (mean != 0.0), scale == 0.0
     level = True
     if isinstance(data.design, FormulaDesign):
-        varying = ~np.isin(data.feature_names, data.shared_names)
+        shared = set(data.shared_names)
+        varying = np.array([name not in shared for name in data.feature_names])
         level = bool(still.any())
         left_in_place = varying & (not still[varying].any()) | (not level)
         scale = np.where(left_in_place & ~left, np.hypot(mean, scale), scale)

@@ -138,9 +138,8 @@ def _largest(fit: Fit, values: xr.DataArray) -> str:
     by_feature = values.mean(("chain", "draw")).transpose("feature", "task").to_numpy()
     size = np.abs(by_feature).mean(axis=1)
     names = [str(name) for name in values["feature"].to_numpy()]
-    varies = np.ptp(fit.data.inputs, axis=0) > 0.0
-    known = dict(zip(fit.data.feature_names, varies, strict=True))
-    varying = np.array([bool(known.get(name, True)) for name in names])
+    constant = dict(zip(fit.data.feature_names, fit.data.constant_features, strict=True))
+    varying = np.array([not constant.get(name, False) for name in names])
     if varying.any():
         size = np.where(varying, size, -1.0)
     return names[int(np.argmax(size))]

@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from zoo.data.further_groups import dense_columns
 from zoo.likelihoods.base import Likelihood, code_of
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.logistic import Logistic
@@ -152,7 +153,7 @@ def _estimates(independent: Fit, fit: Fit, feature: str, tasks: Sequence[str]) -
     one = choose_coefficients(independent, feature, tasks)[0].mean(("chain", "draw")).to_numpy()
     scale, offset, _ = _scale(independent, feature)
     own, data = independent.data, fit.data
-    if own.transform is data.transform or np.ptp(data.inputs[:, data.feature_names.index(feature)]) > 0.0:
+    if own.transform is data.transform or not data.constant_features[data.feature_names.index(feature)]:
         return offset + scale * one
     absent = [name for name in own.feature_names if name not in data.feature_names]
     if absent:
@@ -160,9 +161,8 @@ def _estimates(independent: Fit, fit: Fit, feature: str, tasks: Sequence[str]) -
             f"independent has the feature {absent[0]!r}, which fit has not. Give IndependentTasks of the same features."
         )
     at = [data.feature_names.index(name) for name in own.feature_names]
-    constant = np.ptp(data.inputs, axis=0) == 0.0
     # Where the other features of `fit` are 0, on the user's scale and then on that of `independent`.
-    place = np.where(constant, data.inputs[0], 0.0)
+    place = np.where(data.constant_features, dense_columns(data.inputs[:1], slice(None))[0], 0.0)
     if data.transform is not None:
         place = data.transform.x_mean + data.transform.x_scale * place
     place = place[at] if own.transform is None else own.transform.apply_x(place[at])
@@ -179,6 +179,6 @@ def _scale(fit: Fit, feature: str) -> tuple[float, float, str]:
     if transform is None:
         return 1.0, 0.0, per_unit
     at = fit.data.feature_names.index(feature)
-    if np.ptp(fit.data.inputs[:, at]) == 0.0:
+    if fit.data.constant_features[at]:
         return transform.y_scale, transform.y_mean, f"{response} at average features"
     return transform.y_scale / float(transform.x_scale[at]), 0.0, per_unit

@@ -32,12 +32,13 @@ def yardsticks_of(fit: Fit, random_seed: Any) -> dict[str, Fit]:
     """Each task alone, and all tasks as one, fitted to the same rows.
 
     None of counts, grades and choices, for which the yardsticks have no method that takes a second only, and none where
-    there are so many features that a regression on them takes long.
+    there are so many features that a regression on them takes long, or levels of further groups in a sparse matrix.
     """
     likelihood = fit.factory.likelihood
     if (
         likelihood.responses in ("counts", "grades")
         or likelihood.of_choices
+        or (fit.data.is_sparse and fit.data.effects)
         or not 0 < fit.data.n_features <= _MOST_FEATURES
     ):
         return {}

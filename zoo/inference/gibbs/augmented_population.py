@@ -35,6 +35,7 @@ from zoo.inference.gibbs.feature_scales import scaled_sums
 from zoo.inference.gibbs.joint_moves import JointStep
 from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import population_moves
+from zoo.inference.gibbs.many_shared import SharedRows, draw_by_steps, shared_values
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.gibbs.population_lanes import (
     copy_sums,
@@ -48,6 +49,7 @@ from zoo.inference.gibbs.population_steps import (
     draw_population,
     translate,
 )
+from zoo.inference.gibbs.shared_coefficients import draw_with_population
 from zoo.inference.gibbs.shared_sums import ActiveSums, subtract_shared
 from zoo.inference.gibbs.task_rows import Rows, function_values
 
@@ -94,6 +96,15 @@ def _shared_sums_over_rows(rows, shared, task, w, v, sums):
                 for j in range(k):
                     at = sums.square_starts[t] + i * k + j
                     sums.square[at] += weighted * shared[n, sums.feature[first + j]]
+
+
+@njit(cache=True, nogil=True)
+def _subtract_offset(rows, task, w, linear):
+    """Take what the offsets of the rows say from the sums, in the lanes of the tasks."""
+    for n in range(len(w)):
+        x, part = rows.inputs[rows.row[n]], w[n] * rows.offset[n]
+        for i in range(len(x)):
+            linear[task[n] // LANES, i, task[n] % LANES] -= part * x[i]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +155,11 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         return state
 
     @property
+    def _noise_of_all(self) -> tuple[float, float]:
+        """What there is of noise stands in the weights of the auxiliary variables."""
+        return 0.0, 0.0
+
+    @property
     def _sums_change(self) -> bool:
         """They are those of the auxiliary variables."""
         return True
@@ -151,12 +167,20 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
     def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
         """Put the rows into the state, and work space for sums that change with the auxiliary variables."""
         assert self.shared is not None
-        state["shared_rows"] = np.ascontiguousarray(self.shared.rows[np.argsort(self.task, kind="stable")])
+        order = np.argsort(self.task, kind="stable")
+        if self._many:
+            state["shared_rows"] = SharedRows.of(self.shared.rows, order)
+            return
+        state["shared_rows"] = np.ascontiguousarray(self.shared.rows[order])
         state["shared_sums"] = ActiveSums.empty(self.shared.rows, self.task, self.n_tasks, inputs.shape[1])
 
     def _follow_shared(self, state: dict[str, Any]) -> None:
         """Bring the offsets of the rows up to date."""
-        state["rows"].offset[:] = state["shared_rows"] @ state["shared"].beta
+        offset, beta = state["rows"].offset, state["shared"].beta
+        if self._many:
+            shared_values(state["shared_rows"], beta, offset)
+        else:
+            offset[:] = state["shared_rows"] @ beta
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put posterior variables into the state."""
@@ -215,10 +239,7 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         augmentation.draw(rng, *seen, s["w"], s["v"])
         _sums_over_rows(s["rows"], s["task"], s["w"], s["v"], tasks.S, tasks.linear)
         if self.shared is not None:
-            sums = s["shared_sums"]
-            _shared_sums_over_rows(s["rows"], s["shared_rows"], s["task"], s["w"], s["v"], sums)
-            self._draw_shared(rng, s, tasks.linear, sums)
-            subtract_shared(sums.starts, sums.feature, sums.cross, s["shared"].beta, tasks.linear)
+            self._draw_shared_given(rng, s)
         self._draw_scales_again(rng, s)
         now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
         if s["whole"] is not None:
@@ -227,6 +248,18 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         draw_coefficients(rng, tasks, s["space"], *now)
         translate(rng, tasks, s["space"], *now, float(self.pi))
         draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))
+
+    def _draw_shared_given(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """Shared coefficients given the auxiliary variables, whose sums are then those without their part."""
+        rows, shared, linear = s["rows"], s["shared_rows"], s["tasks"].linear
+        if self._many:
+            self._draw_shared(rng, s, draw_by_steps, rows, shared, s["w"], s["v"])
+            _subtract_offset(rows, s["task"], s["w"], linear)
+            return
+        sums = s["shared_sums"]
+        _shared_sums_over_rows(rows, shared, s["task"], s["w"], s["v"], sums)
+        self._draw_shared(rng, s, draw_with_population, linear, sums)
+        subtract_shared(sums.starts, sums.feature, sums.cross, s["shared"].beta, linear)
 
     def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Population mean (p,), covariance (p, p), and the learned parameters: a draw without the coefficients."""

@@ -71,8 +71,8 @@ from zoo.inference.gibbs.population_lanes import (
 )
 from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
 from zoo.inference.gibbs.scale_steps import ScaleSteps
-from zoo.inference.gibbs.shared_coefficients import SharedFeatures, draw_with_population
-from zoo.inference.gibbs.shared_sums import SharedSums
+from zoo.inference.gibbs.shared_coefficients import SharedFeatures
+from zoo.inference.gibbs.shared_steps import SharedSteps
 from zoo.inference.gibbs.task_sums import task_sums
 from zoo.inference.run.chains import copies, put_back
 from zoo.inference.weighted_moments import weighted_sd
@@ -88,7 +88,7 @@ _SHARES = (1 / 3, 1 / 20)
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseWishartKernel(ScaleSteps):
+class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
     """Markov kernel of the hierarchy above, for :func:`zoo.inference.run.chains.run_chains`.
 
     Parameters
@@ -178,13 +178,6 @@ class NormalInverseWishartKernel(ScaleSteps):
             self._begin_shared(state, self.inputs @ rotation)
         return state
 
-    def _begin_shared(self, state: dict[str, Any], inputs: np.ndarray) -> None:
-        """Put what shared coefficients need into the state, with the inputs in the sampler's basis."""
-        assert self.shared is not None
-        rows = (inputs[self.row], self.shared.rows, self.y, self.task, self.weight)
-        state["shared_sums"] = SharedSums.of(state["tasks"], *rows)
-        self._follow_shared(state)
-
     @property
     def _sums_change(self) -> bool:
         """Whether the sums differ from state to state, so that each needs its own."""
@@ -193,6 +186,11 @@ class NormalInverseWishartKernel(ScaleSteps):
     def look_at_rows(self) -> None:
         """Make what all chains share of the rows, before chains in several threads ask for it at once."""
         _ = self._tasks, self._noise_roots
+
+    @property
+    def _noise_of_all(self) -> tuple[float, float]:
+        """Shape and rate of the law of one noise of all rows; 0 where each task has its own."""
+        return (0.0, 0.0) if self.noise_by_task else (float(self.noise_shape), float(self.noise_rate))
 
     @cached_property
     def _shares(self) -> tuple[float, float]:
@@ -273,14 +271,6 @@ class NormalInverseWishartKernel(ScaleSteps):
             state["shared"].put(values)
             self._follow_shared(state)
 
-    def _follow_shared(self, state: dict[str, Any]) -> None:
-        """Bring what depends on the shared coefficients up to date."""
-        tasks = state["tasks"]
-        state["shared_sums"].put(tasks, state["shared"].beta)
-        if self.scale_sd is not None:
-            tasks.linear[:] *= state["scales"][:, None]
-            tasks.centre[:] /= state["scales"][:, None]
-
     def with_response(self, y: np.ndarray) -> NormalInverseWishartKernel:
         """The kernel of the same rows with other responses."""
         return replace(self, y=y)
@@ -304,22 +294,6 @@ class NormalInverseWishartKernel(ScaleSteps):
             state["shared"].restore(snapshot)
             self._follow_shared(state)
 
-    def _draw_shared(
-        self, rng: np.random.Generator, s: dict[str, Any], linear: np.ndarray, sums: Any
-    ) -> None:
-        """Shared coefficients with coefficients and mean, and the scale of their prior.
-
-        ``linear`` and ``sums`` are without the part of the shared coefficients.
-        """
-        assert self.shared is not None
-        shared = s["shared"]
-        draw_with_population(
-            rng, s["tasks"].S, linear, sums, s["W"], s["mu"], shared.beta, shared.sd, s["P"], s["inverse_noise"],
-            float(self.pi), self.n_tasks,
-        )  # fmt: skip
-        shared.draw_scales(rng, self.shared)
-        self._follow_shared(s)
-
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
         s, (group, loose) = state, state["shares"]
@@ -327,7 +301,7 @@ class NormalInverseWishartKernel(ScaleSteps):
         self._draw_scales_again(rng, s)
         if self.shared is not None:
             sums = s["shared_sums"] if self.scale_sd is None else s["shared_sums"].scaled(s["scales"])
-            self._draw_shared(rng, s, sums.linear, sums.active)
+            self._draw_shared(rng, s, *sums.known)
         moved = _takes(rng, group)
         if moved:
             if self._sums_change:

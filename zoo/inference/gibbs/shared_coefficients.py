@@ -85,7 +85,7 @@ class SharedFeatures(NamedTuple):
     Parameters
     ----------
     rows : (N, S)
-        In the order of the responses.
+        In the order of the responses; a sparse matrix where a row has a few of very many.
     scale : float
         Standard deviation of the prior; where it is learned, the scale of its half-normal law.
     learned : bool
@@ -98,7 +98,7 @@ class SharedFeatures(NamedTuple):
         Scale of the half-normal laws of their standard deviations.
     """
 
-    rows: np.ndarray
+    rows: Any
     scale: float
     learned: bool = False
     effect: np.ndarray | None = None
@@ -132,9 +132,9 @@ class SharedState(NamedTuple):
         """The prior standard deviation of each coefficient, (S,)."""
         return np.asarray(self.scale[self.effect])
 
-    def draw_scales(self, rng: np.random.Generator, features: SharedFeatures) -> None:
-        """Move the standard deviations that are learned."""
-        for k in range(0 if features.learned else 1, len(self.scale)):
+    def draw_scales(self, rng: np.random.Generator, features: SharedFeatures, end: int | None = None) -> None:
+        """Move the standard deviations that are learned; with ``end`` the first ones alone."""
+        for k in range(0 if features.learned else 1, len(self.scale) if end is None else end):
             spread = features.effect_spread if k else features.scale
             draw_scale(rng, self.beta[self.effect == k], self.scale[k : k + 1], float(spread))
 

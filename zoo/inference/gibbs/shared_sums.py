@@ -22,12 +22,13 @@ are not 0 in all of its rows, its active ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.population_steps import LANES, Tasks
+from zoo.inference.gibbs.shared_coefficients import draw_with_population
 from zoo.inference.stacks import equal_sizes, smallest_least_squares
 
 __all__ = ["ActiveSums", "SharedSums", "subtract_shared"]
@@ -171,6 +172,11 @@ class SharedSums(NamedTuple):
         subtract_shared(known.starts, known.feature, self.centre_by_beta, beta, tasks.centre)
         errors = (self.least, self.best, self.curvature, beta, tasks.sse)
         _squared_errors(known.starts, known.feature, known.square_starts, *errors)
+
+    @property
+    def known(self) -> tuple[Any, ...]:
+        """The function that draws, and what it takes of the responses."""
+        return draw_with_population, self.linear, self.active
 
     def scaled(self, scales: np.ndarray) -> SharedSums:
         """With ``linear`` and ``cross``, which a joint draw reads, for features multiplied by ``scales`` (D,)."""

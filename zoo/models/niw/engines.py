@@ -17,11 +17,13 @@ from zoo.inference.em.algorithm import (
 from zoo.inference.gibbs.augmented_population import AugmentedPopulationKernel
 from zoo.inference.gibbs.choice_kernel import ChoicePopulationKernel
 from zoo.inference.gibbs.likelihood_moves import moves_pay
+from zoo.inference.gibbs.many_shared import few_of_many
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.run.chains import run_chains
 from zoo.inference.run.lean import LeanKernel, pooled_moments
 from zoo.inference.run.progress import ClimbProgress
 from zoo.models.niw.hierarchy import NIWHierarchy
+from zoo.support.words import first_names
 
 __all__ = ["NIWEngines"]
 
@@ -79,12 +81,12 @@ class NIWEngines(NIWHierarchy):
                 return "nuts"
             if names:
                 raise UnsupportedMethodError(
-                    f"method 'gibbs' of choices knows no shared coefficients, and {', '.join(map(repr, names))} have "
+                    f"method 'gibbs' of choices knows no shared coefficients, and {first_names(names)} have "
                     "such ones. Use method='nuts'."
                 )
         if name == "em" and (names := self.shared_features(data)):
             raise UnsupportedMethodError(
-                f"method 'em' knows no shared coefficients, and {', '.join(map(repr, names))} have such ones. Use "
+                f"method 'em' knows no shared coefficients, and {first_names(names)} have such ones. Use "
                 "method='gibbs', or shared=()."
             )
         return name
@@ -140,7 +142,7 @@ class NIWEngines(NIWHierarchy):
         (:mod:`zoo.inference.gibbs.normal_inverse_wishart` has the rule). Where the likelihood is not
         Gaussian, there are no collapsed moves.
         """
-        population = self.population(data)
+        population, shared = self.population(data), self.engine_shared(data)
         if self.likelihood.of_choices and group_moves is not None:
             raise ValueError(
                 "group_moves is given, and the sampler of choices has moves of its own. Leave it out."
@@ -165,7 +167,7 @@ class NIWEngines(NIWHierarchy):
             "names": self.names,
             "group_moves": group_moves,
             "weight": data.weight,
-            "shared": self.engine_shared(data),
+            "shared": None if shared is None else shared._replace(rows=few_of_many(shared.rows)),
             "scale_sd": self.scale_sd,
         }
         if self.likelihood.of_choices:

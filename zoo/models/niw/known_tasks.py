@@ -19,6 +19,10 @@ from zoo.support.words import counted
 __all__ = ["drawn_again", "functions_given_population"]
 
 
+# Numbers that are worked on at once.
+_ENTRIES = 5_000_000
+
+
 class KnownTasks(NamedTuple):
     """What the rows of some tasks say, and the population that they are of, in whitened features."""
 
@@ -73,11 +77,7 @@ def _known_tasks(model: Any, fit: Fitted, names: tuple[str, ...]) -> KnownTasks:
     sums = task_sums(population.inputs, rows.row, rows.y, rows.task, rows.n_tasks, rows.weight)
     linear = sums.linear[None]
     if rows.shared is not None:
-        X, weight = population.inputs[rows.row], 1.0 if rows.weight is None else rows.weight[:, None, None]
-        cross = by_group(
-            np.add, weight * X[:, :, None] * rows.shared[:, None, :], rows.task, rows.n_tasks, 0.0
-        )
-        linear = linear - np.einsum("tds,ns->ntd", cross, _flat(posterior[SHARED]))
+        linear = linear - _sums_of_shared(rows, population.inputs[rows.row], _flat(posterior[SHARED]))
     _, mean, cov = model.names
     back = population.back
     draws = Draws.of(
@@ -87,6 +87,18 @@ def _known_tasks(model: Any, fit: Fitted, names: tuple[str, ...]) -> KnownTasks:
         len(names),
     )
     return KnownTasks(sums.S, np.ascontiguousarray(linear), draws, population.half)
+
+
+def _sums_of_shared(rows: MultiTaskData, X: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """What each draw (S, J) of shared coefficients says of the sums of features and responses, (S, T, D)."""
+    result = np.empty((len(beta), rows.n_tasks, X.shape[1]))
+    weighted = X if rows.weight is None else rows.weight[:, None] * X
+    step = max(1, _ENTRIES // max(1, X.size))
+    for start in range(0, len(beta), step):
+        said = np.asarray(rows.shared @ beta[start : start + step].T)
+        sums = by_group(np.add, weighted[:, :, None] * said[:, None, :], rows.task, rows.n_tasks, 0.0)
+        result[start : start + step] = sums.transpose(2, 0, 1)
+    return result
 
 
 def _flat(values: xr.DataArray) -> np.ndarray:

@@ -88,6 +88,7 @@ class NIWLinear(NIWBase):
     extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {
         "coefficients_cov": ("task", "feature", "feature_bis")
     }
+    sparse_levels: ClassVar[bool] = True
     names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
     dim: ClassVar[str] = "feature"
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import zoo
-from zoo.data.further_groups import beside_levels, changed_columns, dense_columns, with_first_column
+from zoo.data.further_groups import beside_levels, changed_columns, dense_columns, side_by_side
 
 pytest.importorskip("formulae")
 N = 120
@@ -87,7 +87,7 @@ def test_columns_are_changed_in_their_place():
     found = changed_columns(X, np.array([2, 0]), wanted[:, [2, 0]])
     np.testing.assert_array_equal(found.toarray(), wanted)
     np.testing.assert_array_equal(dense_columns(found, [3, 1]), wanted[:, [3, 1]])
-    first = with_first_column(np.array([0.0, 5.0, 6.0]), found)
+    first = side_by_side(np.array([[0.0], [5.0], [6.0]]), found)
     np.testing.assert_array_equal(first.toarray(), np.column_stack([[0.0, 5.0, 6.0], wanted]))
 
 

@@ -105,7 +105,8 @@ class ModelFactory(ModelHooks):
         if data.is_sparse and data.effects and not self.leaves_out_levels:
             raise ValueError(
                 f"the data have {len(data.effects)} levels of further groups in a sparse matrix, and "
-                f"{type(self).__name__} needs dense columns. Use NIWLinear, or leave a group out of the formula."
+                f"{type(self).__name__} needs dense columns. Use NIWLinear, or leave a further group out of the "
+                "formula."
             )
         if data.is_sparse and not (self.sparse_inputs or data.effects):
             raise ValueError(

@@ -41,8 +41,8 @@ class ModelData:
     shared : TensorVariable or None
         (N, S) features whose coefficient all tasks share; ``inputs`` are then the other ones.
     shared_index : TensorVariable or None
-        (N, K) where these are many, of which a row has a few, as levels of further groups: which those are.
-        ``shared`` then holds their values, (N, K).
+        None, unless the shared features are very many and each row has K of them at most, as with levels of further
+        groups. It then says which features each row has, (N, K), and ``shared`` holds their values, (N, K).
     """
 
     source: MultiTaskData

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix
 
 from zoo.core.hooks import SHARED
 from zoo.data.columns import task_column
 from zoo.data.formula import FormulaDesign
+from zoo.data.further_groups import side_by_side
 from zoo.data.multitask import MultiTaskData
 from zoo.support.frames import read_table
 from zoo.support.seeds import generator
@@ -78,12 +79,8 @@ def _with_levels(design: FormulaDesign, table: pd.DataFrame) -> FormulaDesign:
 
 def _with_columns(data: MultiTaskData, design: FormulaDesign, names: list[str]) -> MultiTaskData:
     """The data with a feature of zeros for each of these levels, which no row has."""
-    zeros = csr_matrix((data.inputs.shape[0], len(names)))
-    inputs = (
-        csr_matrix(hstack([data.inputs, zeros]))
-        if data.is_sparse
-        else np.hstack([data.inputs, zeros.toarray()])
-    )
+    shape = data.inputs.shape[0], len(names)
+    inputs = side_by_side(data.inputs, csr_matrix(shape) if data.is_sparse else np.zeros(shape))
     transform = data.transform
     if transform is not None:
         transform = replace(

@@ -122,6 +122,6 @@ def unknown_response(left: str, error: Exception) -> str:
     if left.isidentifier():
         return f"df has no column {left!r}, the response of the formula. Add it; rows to predict go to fit.predict."
     return (
-        f"the response {left!r} calls something unknown ({error}). Make a column of it, and write the name of that "
-        "column before '~'."
+        f"the response {left!r} calls something unknown ({error}). Compute it as a column of the table, and write "
+        "the name of that column before '~'."
     )

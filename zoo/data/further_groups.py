@@ -24,7 +24,7 @@ __all__ = [
     "changed_columns",
     "dense_columns",
     "level_columns",
-    "with_first_column",
+    "side_by_side",
 ]
 
 MOST_DENSE = 5_000_000
@@ -73,11 +73,9 @@ def beside_levels(
     table: pd.DataFrame, levels: csr_matrix, of_levels: Sequence[str], order: Sequence[str]
 ) -> csr_matrix:
     """Dense columns of a table and those of levels, which are called ``of_levels``, in an order of all names."""
-    from scipy.sparse import csr_matrix, hstack
-
     position = {name: i for i, name in enumerate([*table.columns, *of_levels])}
-    values = csr_matrix(table.to_numpy(dtype=np.float64))
-    return csr_matrix(hstack([values, levels], format="csr")[:, [position[name] for name in order]])
+    columns = side_by_side(table.to_numpy(dtype=np.float64), levels)
+    return columns[:, [position[name] for name in order]]
 
 
 def dense_columns(X: Any, positions: Any) -> np.ndarray:
@@ -88,17 +86,15 @@ def dense_columns(X: Any, positions: Any) -> np.ndarray:
 
 def changed_columns(X: csr_matrix, positions: np.ndarray, values: np.ndarray) -> csr_matrix:
     """The matrix with other values (n, k) in these columns."""
-    from scipy.sparse import csr_matrix, hstack
-
     others = np.setdiff1d(np.arange(X.shape[1]), positions)
     back = np.argsort(np.concatenate([others, positions]), kind="stable")
-    return csr_matrix(hstack([X[:, others], csr_matrix(values)], format="csr")[:, back])
+    return side_by_side(X[:, others], values)[:, back]
 
 
-def with_first_column(values: np.ndarray, X: Any) -> Any:
-    """A dense or sparse matrix with a column (n,) before the others."""
-    if not is_sparse(X):
-        return np.column_stack([values, X])
+def side_by_side(*parts: Any) -> Any:
+    """Matrices with the same rows as one; a csr_matrix where one of them is sparse."""
+    if not any(is_sparse(part) for part in parts):
+        return np.column_stack(parts)
     from scipy.sparse import csr_matrix, hstack
 
-    return csr_matrix(hstack([csr_matrix(values[:, None]), X], format="csr"))
+    return csr_matrix(hstack(parts, format="csr"))

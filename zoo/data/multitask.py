@@ -17,12 +17,11 @@ from zoo.data.columns import positions
 from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows, of_units, units_by_task
 from zoo.data.from_formula import data_from_formula, data_of_design
-from zoo.data.further_groups import dense_columns, with_first_column
+from zoo.data.further_groups import dense_columns, side_by_side
 from zoo.data.out_of_fold import columns_of_mean, described_mean, out_of_fold
 from zoo.data.rows import Transform
 from zoo.data.standardizing import transform_of
 from zoo.support.checks import (
-    is_sparse,
     names,
     one_of,
     probability,
@@ -312,7 +311,7 @@ class MultiTaskData(Constructed):
         own = tuple(self.feature_names[i] for i in stay)
         return replace(
             self,
-            inputs=with_first_column(values, X[:, stay]),
+            inputs=side_by_side(values[:, None], X[:, stay]),
             row=np.arange(self.n_rows),
             feature_names=(name, *own),
             shared_names=tuple(f for f in self.shared_names if f in own),
@@ -376,9 +375,4 @@ class MultiTaskData(Constructed):
 
 def with_ones(inputs: np.ndarray | csr_matrix) -> np.ndarray | csr_matrix:
     """The rows with a last column of ones."""
-    ones = np.ones((inputs.shape[0], 1))
-    if not is_sparse(inputs):
-        return np.column_stack([inputs, ones])
-    from scipy.sparse import csr_matrix, hstack
-
-    return hstack([inputs, csr_matrix(ones)], format="csr")
+    return side_by_side(inputs, np.ones((inputs.shape[0], 1)))

@@ -115,6 +115,8 @@ class ModelFactory(ModelHooks):
             )
         if not self.likelihood.of_choices:
             require_no_choices(data, type(self.likelihood).__name__)
+        if data.stands_for:
+            self.require_reads_summaries()
         data.require_workable_scale()
         if data.grades and self.likelihood.responses != "grades":
             warn_user(

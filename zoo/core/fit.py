@@ -231,6 +231,7 @@ class Fit(Predictions, InDataUnits, PriorSensitivity):
         they are pseudo-log-likelihoods (:class:`zoo.distributions.HingePseudoLikelihood`): use
         :func:`zoo.diagnostics.loo` on them. Of choices there is one log density for each, in the row that was chosen.
         """
+        self.data.require_single_rows("the log likelihood")
         return add_log_likelihood(self)
 
     def extend(self, *groups: str, draws: int = 500, random_seed: Any = None) -> xr.DataTree:
@@ -257,6 +258,9 @@ class Fit(Predictions, InDataUnits, PriorSensitivity):
         NotImplementedError
             The model does not say the prior density of a variable.
         """
+        for group in groups:
+            if group in ("log_likelihood", "posterior_predictive", "prior_predictive"):
+                self.data.require_single_rows(f"extend({group!r})")
         return extend(self, groups, draws, random_seed)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:

@@ -78,6 +78,7 @@ def _on_scale(fit: Fit, data: MultiTaskData, argument: str, new_task: bool) -> M
         grades=fit.data.grades,
         choice=data.choice,
         choice_column=fit.data.choice_column,
+        stands_for=data.stands_for,
     )
 
 
@@ -112,6 +113,9 @@ def joined(data: MultiTaskData, new: MultiTaskData) -> MultiTaskData:
         choice=None
         if data.choice is None or new.choice is None
         else np.concatenate([data.choice, new.choice + int(data.choice.max()) + 1]),
+        stands_for=sum(part.stands_for or part.n_rows for part in (data, new))
+        if data.stands_for or new.stands_for
+        else 0,
     )
 
 

@@ -23,7 +23,7 @@ from zoo.data.learned_mean import LearnedMean
 from zoo.data.multitask import MultiTaskData, Transform
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.resolve import likelihood_class, likelihoods
-from zoo.support.checks import finite_inputs, finite_matrix, finite_vector, names
+from zoo.support.checks import finite_inputs, finite_matrix, finite_vector, names, whole_number
 from zoo.support.untrusted import require_plain_file, require_seal
 
 __all__ = ["load"]
@@ -86,7 +86,19 @@ def load(
         **spec["fields"],
         "likelihood": _likelihood(spec["fields"].get("likelihood"), likelihood, source),
     }
-    transform, conditioned, task_column, own_class, shared, intercept, formula, mean, grades, choices = (
+    (
+        transform,
+        conditioned,
+        task_column,
+        own_class,
+        shared,
+        intercept,
+        formula,
+        mean,
+        grades,
+        choices,
+        rows,
+    ) = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *OPTIONAL)
     )
@@ -102,6 +114,7 @@ def load(
             data,
             task_column=_column(task_column, "zoo_task_name"),
             choice_column=_column(choices, "zoo_choice_column"),
+            stands_for=0 if rows is None else whole_number(rows, "zoo_stands_for", 1),
             shared_names=_known_names(shared or (), data.feature_names, "zoo_shared"),
             design=_design(formula, tree["constant_data"]),
             grades=() if grades is None else names(grades, "zoo_grades"),

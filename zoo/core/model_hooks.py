@@ -21,6 +21,7 @@ from zoo.core.own_priors import OwnPriors
 from zoo.core.predictive import depends_on, pointwise_log_likelihood
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.compiled import ensure_compile_folder
+from zoo.likelihoods.gaussian import Gaussian
 
 __all__ = ["ModelHooks"]
 
@@ -302,6 +303,23 @@ class ModelHooks(OwnPriors):
         self._require_weights_used(model, view)
         require_in_graph(model, type(self).__name__)
         return model, f
+
+    def require_reads_summaries(self) -> None:
+        """Raise where the model needs single rows: a summary serves linear functions and Gaussian noise."""
+        if type(self.likelihood) is not Gaussian:
+            reason = f"the likelihood {type(self.likelihood).__name__} needs each of them"
+        elif not getattr(type(self).latent, "is_linear", False):
+            reason = "its functions are not linear in the features"
+        else:
+            hooks = ("prepare", "shared_part", "observe")
+            own = [name for name in hooks if not getattr(type(self), name).__module__.startswith("zoo.")]
+            if not own:
+                return
+            reason = f"nobody knows what its hook `{own[0]}` does with them"
+        raise ValueError(
+            f"the data are a summary of rows, and {type(self).__name__} cannot do without the rows themselves: "
+            f"{reason}. Make the data of the rows, or use a linear model with likelihood='gaussian', such as NIWLinear."
+        )
 
     def _require_weights_used(self, model: pm.Model, view: ModelData) -> None:
         """Raise where the data have weights and a hook of the user's leaves them out of the likelihood."""

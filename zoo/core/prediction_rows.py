@@ -48,6 +48,8 @@ def read_prediction(
 ) -> tuple[MultiTaskData, Mapping[str, np.ndarray], np.random.Generator]:
     """Prepared rows, draws (chain, draw, ...) of the variables, and the generator to go on with."""
     rng = generator(random_seed)
+    if isinstance(X, MultiTaskData):
+        X.require_single_rows("a prediction")
     labels, features, t_values = read_rows(X, task, t, fit.data, new_task, lambda: not fit.uses_t)
     known, asked = fit.data.task_names, set(labels)
     unknown = sorted(asked - set(known))

@@ -176,6 +176,7 @@ def joint_draws(
     truth : xarray.Dataset
         Dims ``draw`` and those of each variable.
     """
+    data.require_single_rows("a draw of responses")
     coded = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
     model, _ = factory.assemble(factory.prepare(replace(data, y=coded), data), coded)
     wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]

@@ -37,6 +37,7 @@ OPTIONAL = (
     "zoo_mean",
     "zoo_grades",
     "zoo_choice_column",
+    "zoo_stands_for",
 )
 GROUPS = ("posterior", "observed_data", "constant_data")
 OPTIONAL_GROUPS = ("moments",)
@@ -185,6 +186,7 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
             if fit.data.choice_column is None
             else {"zoo_choice_column": json.dumps(fit.data.choice_column)}
         ),
+        **({"zoo_stands_for": json.dumps(fit.data.stands_for)} if fit.data.stands_for else {}),
         **({"zoo_grades": json.dumps(fit.data.grades)} if fit.data.grades else {}),
         **({"zoo_shared": json.dumps(fit.data.shared_names)} if fit.data.shared_names else {}),
         **_own_class(type(fit.factory)),

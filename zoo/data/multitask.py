@@ -14,13 +14,13 @@ import numpy as np
 
 from zoo.data.choices import choice_of_rows
 from zoo.data.columns import positions
-from zoo.data.constructors import Constructed
 from zoo.data.folds import folds_of_inputs, folds_of_rows, of_units, units_by_task
 from zoo.data.from_formula import data_from_formula, data_of_design
 from zoo.data.further_groups import dense_columns, side_by_side
 from zoo.data.out_of_fold import columns_of_mean, described_mean, out_of_fold
 from zoo.data.rows import Transform
 from zoo.data.standardizing import transform_of
+from zoo.data.summarised import Summarised
 from zoo.support.checks import (
     names,
     one_of,
@@ -38,10 +38,10 @@ __all__ = ["MultiTaskData", "Transform", "with_ones"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MultiTaskData(Constructed):
+class MultiTaskData(Summarised):
     """Rows of many tasks, one below the other.
 
-    Build it with :meth:`from_frame`, :meth:`from_arrays` or :meth:`from_multilabel`.
+    Build it with :meth:`from_frame`, :meth:`from_arrays`, :meth:`from_multilabel` or :meth:`from_batches`.
 
     Parameters
     ----------
@@ -88,6 +88,8 @@ class MultiTaskData(Constructed):
         Rows with the same number are alternatives of one choice (:class:`zoo.MultinomialLogit`).
     choice_column : str, optional
         Name of the column that they came from: predictions read the choices of a table there.
+    stands_for : int
+        How many rows these stand for, where they are a summary (:meth:`summarise`, :meth:`from_batches`); else 0.
     """
 
     @classmethod
@@ -169,6 +171,10 @@ class MultiTaskData(Constructed):
                 f"rows do not fit the {counted(self.n_rows, 'row')} of the data ({error}). Give "
                 f"positions, or one bool per row."
             ) from None
+        if self.stands_for and not np.array_equal(
+            np.sort(index), np.flatnonzero(np.isin(self.task, self.task[index]))
+        ):
+            self.require_single_rows("take, but of all rows of some tasks,")
         if self.shares_inputs:
             used, row = np.unique(self.row[index], return_inverse=True)
         else:
@@ -192,6 +198,7 @@ class MultiTaskData(Constructed):
         go to the same side, so no test input is seen in training, and so do the alternatives of one choice.
         """
         probability(test_size, "test_size")
+        self.require_single_rows("split")
         self._refuse_learned_mean("split")
         rng = generator(random_seed)
         if self.shares_inputs:
@@ -231,6 +238,7 @@ class MultiTaskData(Constructed):
             inputs of a task, which is named, cannot be dealt so that it keeps a training row in every fold.
         """
         n = whole_number(n, "n", 2)
+        self.require_single_rows("folds")
         self._refuse_learned_mean("folds")
         rng = generator(random_seed)
         fold = folds_of_inputs(self, n, rng)[self.row] if self.shares_inputs else folds_of_rows(self, n, rng)
@@ -288,6 +296,7 @@ class MultiTaskData(Constructed):
         TypeError, ValueError
             The estimator is none; the data are standardized already; a name is unknown, or taken.
         """
+        self.require_single_rows("add_mean")
         if self.transform is not None:
             raise ValueError("the data are standardized already. Call add_mean first.")
         if self.gaps is not None:

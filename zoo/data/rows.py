@@ -105,6 +105,7 @@ class TaskRows:
     incomplete: bool = False
     choice: np.ndarray | None = None
     choice_column: str | None = None
+    stands_for: int = 0
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
@@ -195,8 +196,13 @@ class TaskRows:
         scaled += "" if self.choice is None else f", {counted(len(np.unique(self.choice)), 'choice')}"
         scaled += "" if gaps is None else f", {counted(int(gaps.sum()), 'value')} missing"
         place = f", t of {counted(columns, 'column')}" if columns else ""
+        rows = f"{counted(self.n_rows, 'row', ',')} ({rows})"
+        if self.stands_for:
+            rows = (
+                f"a summary of {counted(self.stands_for, 'row', ',')} by {counted(self.n_rows, 'row', ',')}"
+            )
         return (
-            f"MultiTaskData({counted(self.n_tasks, 'task')}, {counted(self.n_rows, 'row')} ({rows}), "
+            f"MultiTaskData({counted(self.n_tasks, 'task')}, {rows}, "
             f"{counted(self.n_features, f'{sparse}feature')}{sharing}{place}{scaled})"
         )
 
@@ -265,6 +271,14 @@ class TaskRows:
         """Positions of each task's observations, in task order."""
         order = np.argsort(self.task, kind="stable")
         return np.split(order, np.cumsum(self.task_sizes.to_numpy())[:-1])
+
+    def require_single_rows(self, what: str) -> None:
+        """Raise where the rows are a summary: ``what``, the subject of a sentence, would take them for observations."""
+        if self.stands_for:
+            raise ValueError(
+                f"{what} looks at single rows, and the data are a summary of {counted(self.stands_for, 'row', ',')}, "
+                "whose rows are no observations. Use the rows themselves."
+            )
 
     def require_rows_in_every_task(self, only_warn: bool = False) -> None:
         """Raise, or warn, where a task has no row: its coefficients could not be learned from it."""
@@ -351,17 +365,25 @@ def _sizes(values: np.ndarray | csr_matrix) -> np.ndarray:
 
 
 def location_and_scale(
-    values: np.ndarray, column_names: Sequence[str], argument: str, gaps: bool = False
+    values: np.ndarray,
+    column_names: Sequence[str],
+    argument: str,
+    gaps: bool = False,
+    weight: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each column of (N, m), in any units; the deviation is 0 of a constant column.
 
-    Where there may be gaps, they are those of the other values.
+    Where there may be gaps, they are those of the other values. ``weight`` (N,) counts each row so many times.
     """
     largest, average, spread = (np.nanmax, np.nanmean, np.nanstd) if gaps else (np.max, np.mean, np.std)
     # A power of two is exact. Without it squares overflow, or vanish, beyond 1e154 and below 1e-154.
     _, exponent = np.frexp(largest(np.abs(values), axis=0))
     scaled = np.ldexp(values, -exponent)
-    mean, scale = average(scaled, axis=0), spread(scaled, axis=0)
+    if weight is None:
+        mean, scale = average(scaled, axis=0), spread(scaled, axis=0)
+    else:  # around the first row, so that a constant column has its own value for a mean
+        mean = scaled[0] + np.average(scaled - scaled[0], axis=0, weights=weight)
+        scale = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weight))
     scale[scale <= _ROUNDING * np.abs(mean)] = 0.0
     reach = largest(np.abs(scaled - mean), axis=0)
     with np.errstate(over="ignore"):

@@ -30,7 +30,8 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     at = [i for i, name in enumerate(data.feature_names) if name not in effects]
     mean, scale = np.zeros(data.n_features), np.zeros(data.n_features)
     names = [data.feature_names[i] for i in at]
-    mean[at], scale[at] = location_and_scale(dense_columns(data.X, at), names, "X", data.incomplete)
+    weight = data.weight if data.stands_for else None
+    mean[at], scale[at] = location_and_scale(dense_columns(data.X, at), names, "X", data.incomplete, weight)
     still, left = (scale == 0.0) & (mean != 0.0), scale == 0.0
     level = True
     if isinstance(data.design, FormulaDesign):
@@ -44,7 +45,7 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     y_mean, y_scale = 0.0, 1.0
     different = len(np.unique(data.y))
     if (different != 2 and not data.grades) if y is None else y:
-        of_y = location_and_scale(data.y[:, None], ("y",), "y")
+        of_y = location_and_scale(data.y[:, None], ("y",), "y", weight=weight)
         y_mean, y_scale = float(of_y[0][0]), float(of_y[1][0])
         if y_scale == 0.0:
             raise ValueError("y is constant. There is nothing to learn: check the response column.")

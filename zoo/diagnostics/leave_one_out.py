@@ -58,6 +58,8 @@ def loo(data: Any, var_name: str | None = None, **options: Any) -> Any:
             f"the fit by method {data.method!r} is an estimate: leave-one-out needs draws. Fit by another method."
         )
     tree = getattr(data, "idata", data)
+    if tree is not data:
+        data.data.require_single_rows("leave-one-out")
     if tree is not data and var_name in (None, "y") and (known := leave_one_out(data)) is not None:
         return _closed(data, known, options)
     if tree is not data and "log_likelihood" not in tree.children:

@@ -61,6 +61,7 @@ def predictive_by_task(
         )
     whole_number(num_samples, "num_samples")
     data = fit.data
+    data.require_single_rows("predictive_by_task")
     y = data.original_y()
     chosen = _chosen(fit, y, tasks)
     shown = np.flatnonzero(np.isin(data.task, [data.task_names.index(name) for name in chosen]))

@@ -118,10 +118,8 @@ def page(
 
 def _lead(fit: Fit) -> str:
     data = fit.data
-    return (
-        f"{counted(data.n_tasks, 'task', ',')}, {counted(data.n_rows, 'row', ',')}, "
-        f"{counted(data.n_features, 'feature', ',')}."
-    )
+    rows = counted(data.stands_for or data.n_rows, "row", ",")
+    return f"{counted(data.n_tasks, 'task', ',')}, {rows}, {counted(data.n_features, 'feature', ',')}."
 
 
 def _fitted(fit: Fit) -> str:
@@ -137,7 +135,9 @@ def _fitted(fit: Fit) -> str:
         ),
         (
             "rows per task",
-            f"{counts.min():,} each"
+            f"a summary of {fit.data.stands_for:,} rows by {fit.data.n_rows:,}"
+            if fit.data.stands_for
+            else f"{counts.min():,} each"
             if counts.min() == counts.max()
             else f"{counts.min():,} to {counts.max():,}, median {np.median(counts):,.0f}",
         ),

@@ -152,7 +152,8 @@ class NIWEngines(NIWHierarchy):
             options = {"loose": 0, **options}
         if group_moves is None:
             least = _FEW_ROWS if self._conjugate else _FEW_LABELS
-            size = np.bincount(data.task, minlength=data.n_tasks)
+            counted = data.weight if data.stands_for else None  # what a summary's rows stand for
+            size = np.bincount(data.task, counted, minlength=data.n_tasks)
             few = min(size.mean(), np.median(size)) < least * population.inputs.shape[1]
             group_moves = True if few or self._crawls(data, y) else None
         hierarchy: dict[str, Any] = {

@@ -67,6 +67,7 @@ _SHARED = (
     f"{_KERNELS}::test_against_joint_draws[population, shared, learned scale, noise by task, group moves]",
 )
 _CROSSED = (f"{_KERNELS}::test_against_joint_draws[population, crossed]",)
+_SHARD = ("tests/inference/test_shard.py",)
 _MANY = ("tests/inference/test_many_shared.py",)
 _SHARED_MATRIX_NORMAL = ("tests/inference/test_shared_coefficients.py",)
 
@@ -684,6 +685,38 @@ MUTANTS: tuple[Mutant, ...] = (
         "- 0.5 * math.log1p(inner)",
         "- 0.4 * math.log1p(inner)",
         ("tests/inference/test_level_scales.py",),
+    ),
+    Mutant(
+        "shard_counts_empty_lanes",
+        "what lies behind the last task counts as a task with a draw from the population",
+        "zoo/inference/gibbs/shard.py",
+        "w[i, b] = mu[i]",
+        "w[i, b] = w[i, b]",
+        _SHARD,
+    ),
+    Mutant(
+        "shard_scatter_around_the_old_mean",
+        "the covariance is drawn with the scatter of the coefficients around the mean of the sweep before",
+        "zoo/inference/gibbs/sharded_population.py",
+        "scatter - np.outer(apart, apart) / n_tasks",
+        "scatter",
+        (f"{_SHARD[0]}::test_sweeps_keep_the_joint_law",),
+    ),
+    Mutant(
+        "shard_pulled_the_other_way",
+        "the translation of all tasks goes away from what their rows say",
+        "zoo/inference/gibbs/sharded_population.py",
+        "moved, pi = -pull * precision",
+        "moved, pi = pull * precision",
+        (f"{_SHARD[0]}::test_what_follows_from_sums_is_what_follows_from_coefficients",),
+    ),
+    Mutant(
+        "summary_forgets_the_means",
+        "parts of a task that come in two batches are merged as if their means were the same",
+        "zoo/data/summary.py",
+        "between = np.sqrt(",
+        "between = 0.0 * np.sqrt(",
+        ("tests/data/test_summary.py::test_the_rows_of_a_summary_have_the_moments_of_all_rows",),
     ),
     Mutant(
         "levels_by_position",

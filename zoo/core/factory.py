@@ -313,7 +313,8 @@ class ModelFactory(ModelHooks):
             scale, by "gibbs", can leave them out. Default: "draws" where they fill less than half of the memory
             that is free, or where nothing else is possible; a warning says where it is something else.
         **method_options
-            Options of the method, for instance ``cores``; an unknown one raises with the list.
+            Options of the method, for instance ``cores``; an unknown one raises with the list. ``executor``, of
+            :class:`zoo.NIWLinear` by "gibbs", deals the tasks to threads or to a cluster of Dask.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import mark_if_interrupted
 from zoo.core.data_look import level_without_constant, look_at_data
 from zoo.core.fit import Fit
-from zoo.core.keep import choose_keep
+from zoo.core.keep import choose_keep, keep_with_workers
 from zoo.core.manifest import describe_run
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
 from zoo.core.protocols import Model
@@ -74,9 +74,12 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     run = Run(int(first), int(asked.tune), int(asked.chains), seed, asked.progress)
     _say_what_data_are(model, data, asked.progress)
     prepared = model.prepare(data)
-    keep = choose_keep(model, prepared, y, method, run, asked.keep)
+    wanted = asked.keep
+    if options.get("executor") is not None:
+        wanted = keep_with_workers(model, prepared, method, asked.keep)
+    keep = choose_keep(model, prepared, y, method, run, wanted)
     if keep != "draws":
-        if asked.keep is None and asked.checkpoint is not None:
+        if wanted is None and asked.checkpoint is not None:
             raise ValueError(
                 f"keep is not given, and with the memory that is free now it would be {keep!r}. A run with a "
                 f"checkpoint goes on later, perhaps with more memory: say what it keeps, as keep={keep!r}."

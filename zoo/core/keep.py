@@ -24,6 +24,7 @@ __all__ = [
     "Numbers",
     "choose_keep",
     "estimate_text",
+    "keep_with_workers",
     "needed_bytes",
     "numbers_of_a_draw",
     "require_draws",
@@ -140,6 +141,27 @@ def choose_keep(
         "to choose yourself."
     )
     return chosen
+
+
+def keep_with_workers(model: Model, data: MultiTaskData, method: Method, keep: str | None) -> str:
+    """What a fit keeps whose tasks are drawn by the workers of an executor: the population, and nothing else.
+
+    Raises
+    ------
+    UnsupportedMethodError
+        The caller named something else, or the model cannot do without draws of its tasks.
+    """
+    if keep not in (None, "population"):
+        raise UnsupportedMethodError(
+            f"keep={keep!r} is not for a fit with executor=..., whose draws of tasks stay with the workers. Use "
+            "keep='population': predictions draw the coefficients of their tasks again."
+        )
+    if refusal := model.refuses_keep(method.name, data):
+        raise UnsupportedMethodError(
+            f"executor is not for this fit, which would keep the draws of the population alone: {refusal} Leave "
+            "executor out."
+        )
+    return "population"
 
 
 def needed_bytes(word: str, numbers: Numbers, kept: int, chains: int) -> dict[str, int]:

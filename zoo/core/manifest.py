@@ -54,6 +54,8 @@ def describe_run(
         for name, value in {**method.options, **options}.items()
         if name not in _FREE_OPTIONS and (name, value) != ("keep", "draws")
     }
+    if every.get("executor") is not None:
+        every["executor"] = "workers"  # whichever they are
     return {
         "versions": {"zoo": __version__, **{name: version(name) for name in packages}},
         "factory": _plain(factory.to_spec(), "factory"),

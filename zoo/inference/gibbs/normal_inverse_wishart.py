@@ -188,6 +188,16 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         _ = self._tasks, self._noise_roots
 
     @property
+    def sums(self) -> Tasks:
+        """What the rows say, in the sampler's coordinates."""
+        return self._tasks
+
+    @property
+    def basis(self) -> np.ndarray:
+        """From the sampler's coordinates to the coefficients (p, D); scales of 1."""
+        return self._unscaled[0]
+
+    @property
     def _noise_of_all(self) -> tuple[float, float]:
         """Shape and rate of the law of one noise of all rows; 0 where each task has its own."""
         return (0.0, 0.0) if self.noise_by_task else (float(self.noise_shape), float(self.noise_rate))

@@ -16,8 +16,11 @@ __all__ = [
     "LANES",
     "Space",
     "Tasks",
+    "draw_block",
     "draw_coefficients",
     "draw_population",
+    "draw_population_given",
+    "draw_translation",
     "factorise",
     "plain_sweep",
     "translate",
@@ -67,7 +70,7 @@ def factorise(A):
 
 
 @njit(cache=True, nogil=True)
-def _draw_block(rng, A, u, W):
+def draw_block(rng, A, u, W):
     """Fill ``W`` (D, lanes) with draws of precision ``A`` and linear term ``u``; both are used up."""
     D = A.shape[0]
     factorise(A)
@@ -103,7 +106,7 @@ def draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise):
                     A[i, j, b] = S[i, j, b] * scale[b] + P[i, j]
             for b in range(LANES):
                 u[i, b] = r[i, b] * scale[b] + prior[i]
-        _draw_block(rng, A, u, W[block])
+        draw_block(rng, A, u, W[block])
 
 
 @njit(cache=True, nogil=True)
@@ -159,10 +162,7 @@ def translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
                 precision[i, j] += curvature
                 residual -= cross
             linear[i] += residual
-    linear -= pi * (P @ mu)
-    factor = np.linalg.cholesky(precision)
-    draw_by_precision(rng, factor, linear)
-    mu += linear
+    draw_translation(rng, precision, linear, mu, P, pi)
     for block in range(W.shape[0]):
         for i in range(D):
             for b in range(LANES):
@@ -170,24 +170,43 @@ def translate(rng, tasks, space, W, mu, P, inverse_noise, pi):
 
 
 @njit(cache=True, nogil=True)
-def draw_population(rng, W, n_tasks, mu, P, C, nu, pi):
-    r"""Step 5; fills ``mu``, ``P`` and ``C``.
+def draw_translation(rng, precision, linear, mu, P, pi):
+    r"""Step 3 given its precision, and :math:`\sum_t (X_t' y_t - S_t w_t) / \sigma_t^2` in ``linear``.
 
-    With :math:`L L' = \Psi_T` and Bartlett's lower triangular A, :math:`P = L^{-T} A A' L^{-1}`, so that
-    :math:`M = L A^{-T}` has :math:`M M' = C`.
+    ``mu`` is moved; ``linear`` becomes the vector that moves it, which must move all coefficients.
     """
+    linear -= pi * (P @ mu)
+    draw_by_precision(rng, np.linalg.cholesky(precision), linear)
+    mu += linear
+
+
+@njit(cache=True, nogil=True)
+def draw_population(rng, W, n_tasks, mu, P, C, nu, pi):
+    """Step 5; fills ``mu``, ``P`` and ``C``."""
     D = len(mu)
-    mean, scatter = np.zeros(D), np.eye(D)
+    mean = np.zeros(D)
     rows = np.empty((n_tasks, D))
     for t in range(n_tasks):
         for i in range(D):
             rows[t, i] = W[t // LANES, i, t % LANES]
             mean[i] += rows[t, i]
     mean /= n_tasks
-    weight = pi * n_tasks / (pi + n_tasks)
     for t in range(n_tasks):
         rows[t] -= mean
-    scatter += rows.T @ rows + weight * np.outer(mean, mean)
+    draw_population_given(rng, mean, rows.T @ rows, n_tasks, mu, P, C, nu, pi)
+
+
+@njit(cache=True, nogil=True)
+def draw_population_given(rng, mean, within, n_tasks, mu, P, C, nu, pi):
+    r"""Step 5 given the mean of the coefficients of all tasks and their scatter around it; fills ``mu``, ``P``, ``C``.
+
+    With :math:`L L' = \Psi_T` and Bartlett's lower triangular A, :math:`P = L^{-T} A A' L^{-1}`, so that
+    :math:`M = L A^{-T}` has :math:`M M' = C`.
+    """
+    D = len(mu)
+    weight = pi * n_tasks / (pi + n_tasks)
+    scatter = np.eye(D)
+    scatter += within + weight * np.outer(mean, mean)
     L = np.linalg.cholesky(scatter)
     # Rows of A^-1, by forward substitution in the identity; M' = A^-1 L'.
     inverse, M = np.zeros((D, D)), np.zeros((D, D))

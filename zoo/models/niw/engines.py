@@ -19,9 +19,11 @@ from zoo.inference.gibbs.choice_kernel import ChoicePopulationKernel
 from zoo.inference.gibbs.likelihood_moves import moves_pay
 from zoo.inference.gibbs.many_shared import few_of_many
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
+from zoo.inference.gibbs.sharded_population import ShardedPopulationKernel, shards_of
 from zoo.inference.run.chains import run_chains
 from zoo.inference.run.lean import LeanKernel, pooled_moments
 from zoo.inference.run.progress import ClimbProgress
+from zoo.inference.run.workers import n_workers_of, put_on_workers
 from zoo.models.niw.hierarchy import NIWHierarchy
 from zoo.support.words import first_names
 
@@ -110,11 +112,15 @@ class NIWEngines(NIWHierarchy):
         thin: int = 1,
         group_moves: bool | None = None,
         keep: str = "draws",
+        executor: Any = None,
     ) -> Result:
         """``group_moves``: moves of the population beyond the plain sweep; default: those that the data call for.
 
-        ``keep``: as ``fit`` has chosen.
+        ``keep``: as ``fit`` has chosen. ``executor``: where the coefficients of tasks are drawn, a
+        ``dask.distributed.Client`` or a ``concurrent.futures.ThreadPoolExecutor``; default: here.
         """
+        if executor is not None:
+            return self._fit_on_workers(data, y, run, cores, thin, group_moves, executor)
         kernel = self.gibbs_kernel(data, y, group_moves=group_moves)
         kernel.look_at_rows()
         if keep == "draws":
@@ -122,6 +128,30 @@ class NIWEngines(NIWHierarchy):
         lean, followed = LeanKernel(kernel, keep == "moments"), list[Any]()
         drawn = run_chains(lean, cores=cores, thin=thin, summaries=followed, **run._asdict())
         return Result(*drawn, moments=pooled_moments(followed))
+
+    def _fit_on_workers(
+        self,
+        data: MultiTaskData,
+        y: np.ndarray,
+        run: Run,
+        cores: int | None,
+        thin: int,
+        group_moves: bool | None,
+        executor: Any,
+    ) -> Result:
+        """By plain sweeps, whose sums over tasks workers make; the draws do not depend on how many there are."""
+        for used, what in (
+            (group_moves, "group_moves, which need the coefficients of all tasks in one place"),
+            (self.scale_sd is not None, "learned scales of features"),
+            (bool(self.shared_features(data)), "coefficients that tasks share"),
+        ):
+            if used:
+                raise UnsupportedMethodError(f"executor knows no {what}. Leave one of the two out.")
+        kernel = self.gibbs_kernel(data, y, group_moves=False)
+        workers = put_on_workers(executor, shards_of(kernel, n_workers_of(executor)))
+        # A chain waits for its workers most of the time, so that all of them may run at once.
+        asked = {"cores": cores or run.chains, "thin": thin, **run._asdict()}
+        return Result(*run_chains(ShardedPopulationKernel(kernel, workers), **asked))
 
     def sampler_numbers(self, method: str, data: MultiTaskData, chains: int) -> int:
         """Sums over the rows of each task, twice while they are made, and the coefficients of each chain, twice."""

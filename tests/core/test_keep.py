@@ -386,3 +386,16 @@ def test_a_file_that_was_changed_is_refused(tmp_path):
         file["moments/coefficients_mean"][0, 0] = 8.0
     with pytest.raises(ValueError, match=r"changed after fit\.save"):
         zoo.load(tmp_path / "a.nc")
+
+
+def test_draws_that_do_not_fit_are_refused_with_numbers_that_do(monkeypatch):
+    monkeypatch.setattr("zoo.core.keep.available_memory", lambda: 2e7)
+    monkeypatch.setattr("zoo.support.memory.available_memory", lambda: 2e7)
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(400), 3)
+    X = rng.standard_normal((len(task), 3))
+    data = zoo.MultiTaskData.from_arrays(X, np.where(np.arange(len(task)) % 3 == 0, -1.0, 1.0), task)
+    with pytest.raises(InsufficientMemoryError, match="draws=250, and a thin that is 4 times as large, thin=4"):
+        zoo.NIWLinear(likelihood="logistic").fit(data, progress=False)
+    with pytest.raises(InsufficientMemoryError, match="NIWLinear"):
+        zoo.MaxMargin().fit(data, progress=False)

@@ -116,8 +116,7 @@ def choose_keep(
     copies = 2 if method.name == "nuts" else 1
     needs = {word: needed_bytes(word, numbers, copies * kept, run.chains) for word in KEEP}
     asked = f"draws={n_draws} with chains={run.chains} of method {method.name!r}"
-    thinner = ", with a larger thin for draws that tell more each," if "thin" in method.options else ""
-    fewer = f"Take fewer draws{thinner} or fewer chains."
+    fewer = " ".join(filter(None, [_how_to_keep_less(method, n_draws, needs["draws"]), model.for_many_tasks]))
     if refusal:
         require_bytes(needs["draws"], asked, fewer)
         return "draws"
@@ -141,6 +140,18 @@ def choose_keep(
         "to choose yourself."
     )
     return chosen
+
+
+def _how_to_keep_less(method: Method, n_draws: int, needed: Mapping[str, int]) -> str:
+    """What to do where draws do not fit: with ``thin`` fewer of as many sweeps, by numbers that fit."""
+    total = sum(needed.values())
+    every = int(np.ceil(total / (_COMFORTABLE * available_memory())))
+    if "thin" not in method.options or not 1 < every <= n_draws:
+        return "Take fewer draws or fewer chains."
+    return (
+        f"Keep fewer draws of as many sweeps, which needs {gigabytes(total / every)}: draws={n_draws // every}, and a "
+        f"thin that is {every} times as large, thin={every} where none is given. Or take fewer chains."
+    )
 
 
 def keep_with_workers(model: Model, data: MultiTaskData, method: Method, keep: str | None) -> str:

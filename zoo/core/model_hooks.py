@@ -57,6 +57,9 @@ class ModelHooks(OwnPriors):
     shares_tasks: ClassVar[bool] = False
     """Whether it is a model of what tasks have in common. Then ``fit`` warns of data with one unnamed task."""
 
+    for_many_tasks: ClassVar[str] = ""
+    """A sentence that says what to use where there are more tasks than its draws have room for."""
+
     needs_t: ClassVar[bool] = False
     """Whether the data must have a continuous task variable."""
 

@@ -26,6 +26,7 @@ class Model(Protocol):
     estimated_once: ClassVar[tuple[str, ...]]
     unordered_dims: ClassVar[tuple[str, ...]]
     shares_tasks: ClassVar[bool]
+    for_many_tasks: ClassVar[str]
     integrates_functions: ClassVar[bool]
     closed_leave_one_out: ClassVar[tuple[str, ...]]
 

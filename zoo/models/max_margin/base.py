@@ -35,6 +35,10 @@ class MaxMarginBase(SharedCoefficients):
     paper: ClassVar[str] = "li2014"
     prior_order: ClassVar[tuple[str, ...]] = ("covariance_scale", "feature_cov", "task_cov", "coefficients")
     shares_tasks: ClassVar[bool] = True
+    for_many_tasks: ClassVar[str] = (
+        "A covariance of tasks grows with their square: NIWLinear(likelihood='hinge') learns a law of the tasks in its "
+        "place, at a cost in proportion to them."
+    )
 
     likelihood: Any = "hinge"
     class_weight: Any = None

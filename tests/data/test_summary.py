@@ -188,6 +188,12 @@ def test_batches_are_coded_like_other_data(frame):
         made = zoo.MultiTaskData.from_batches(_batches(frame), like=like)
     _same(made, whole.summarise())
     assert made.shared_names == like.shared_names
+    with pytest.raises(ValueError, match="like is standardized"):
+        zoo.MultiTaskData.from_batches(_batches(frame), like=like.standardize())
+    other = zoo.MultiTaskData.from_frame(frame, "y", "who", ["x", "city"]).add_intercept()
+    again = zoo.MultiTaskData.from_batches(_batches(frame), like=other)
+    assert again.feature_names == other.feature_names
+    _same(again, other.summarise())
     fit = zoo.NIWLinear().fit(made, draws=20, tune=20, chains=2, random_seed=1, progress=False)
     assert np.isfinite(fit.predict(frame[:3], random_seed=1)["mean"]).all()
 

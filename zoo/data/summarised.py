@@ -135,6 +135,12 @@ class _Reader:
             )
         if like is not None and not (y is None and task is None and features is None):
             raise ValueError("like says which columns are y, task and features. Leave these out.")
+        if like is not None and (like.transform is not None or like.learned_mean is not None):
+            what = "standardized" if like.transform is not None else "data with a learned mean"
+            raise ValueError(
+                f"like is {what}, and batches come as they are. Give the data as they were before, and call "
+                "standardize on what comes out."
+            )
         if isinstance(features, str):
             raise ValueError(f"features is the string {features!r}. Give a list of columns, [{features!r}].")
         self._cls, self._y, self._task, self._weight = cls, y, task, weight
@@ -172,6 +178,8 @@ class _Reader:
                 warnings.simplefilter("ignore", UserWarning)
                 table = self._complete(table)
                 part = self._like.like(table)
+            if self._like.intercept is not None:
+                part = part.add_intercept(self._like.intercept)
             if part.is_sparse or part.t is not None or part.choice is not None:
                 raise ValueError("like has a t, choices or sparse features, which no summary of rows holds.")
             self._require_same_kind(table[part.task_column])

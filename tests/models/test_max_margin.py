@@ -248,7 +248,7 @@ def test_start_from_another_fit():
     kernel = fixed.gibbs_kernel(data, data.y)
     state = kernel.initialise(np.random.default_rng(0))
     kernel.set_values(state, last)
-    assert np.array_equal(state["P"], np.eye(3))
+    assert state["P"].size == 0  # the identity, of which nothing is held
     with pytest.raises(ValueError, match="start is a fit of other tasks"):
         fixed.fit(data.select_tasks(data.task_names[:2]), "gibbs", start=first, **options)
 

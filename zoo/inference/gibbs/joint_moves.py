@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from zoo.inference.augmentation import Augmentation, Parameters
+from zoo.inference.gibbs.task_precision import diagonal, row_times, times, total
 from zoo.inference.gibbs.task_rows import Rows
 
 __all__ = ["JointStep"]
@@ -151,25 +152,25 @@ class JointStep:
             trace = np.trace(P) if task.scale is None else np.sum(task.scale * P)
             prior[0, [0, 3]] = -task.nu * T, -0.5 * trace
         else:
-            prior[0, [0, 2]] = T * D, -0.5 * np.sum(P * (H @ O @ H.T))
+            prior[0, [0, 2]] = T * D, -0.5 * np.sum(times(P, H) * (H @ O))
         factor = self._scale(rng, f, 0, prior)[0]
         H *= factor
         if feature.learned or task.learned:
             grows /= factor * factor
         if v is not None:
-            linear, square = -np.sum(P @ H @ (O @ v)), P.sum() * (v @ O @ v)
+            linear, square = -np.sum(times(P, H) @ (O @ v)), total(P, T).sum() * (v @ O @ v)
             H += self._shift(rng, f, 0, np.array([linear]), np.array([square]))[0] * v
 
     def _one_task(
         self, rng: np.random.Generator, H: np.ndarray, P: np.ndarray, O: np.ndarray, t: int, f: np.ndarray
     ) -> None:
         """Both moves of task t in the matrix-normal hierarchy."""
-        v, pull = self._direction, P[t] @ H @ O
-        own = P[t, t] * (H[t] @ O @ H[t])
+        v, pull = self._direction, row_times(P, t, H) @ O
+        own = diagonal(P, t) * (H[t] @ O @ H[t])
         prior = np.array([[H.shape[1], own - pull @ H[t], -0.5 * own, 0.0]])
         H[t] *= self._scale(rng, f, t, prior)[0]
         if v is not None:
-            linear, square = -(P[t] @ H @ O @ v), P[t, t] * (v @ O @ v)
+            linear, square = -(row_times(P, t, H) @ O @ v), diagonal(P, t) * (v @ O @ v)
             H[t] += self._shift(rng, f, t, np.array([linear]), np.array([square]))[0] * v
 
     def _scale(self, rng: np.random.Generator, f: np.ndarray, first: int, prior: np.ndarray) -> np.ndarray:

@@ -54,6 +54,7 @@ import numpy as np
 from zoo.inference.augmentation import Augmentation, Parameters
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
+from zoo.inference.gibbs.task_precision import total
 from zoo.inference.gibbs.task_rows import Rows, function_values
 from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
 
@@ -195,7 +196,7 @@ def _accept(rng, block, now, f, first, last, ratio):
 def _mean_given_others(H, P, t, mean):
     """Of task t in the matrix-normal hierarchy."""
     mean[:] = 0.0
-    for s in range(len(H)):
+    for s in range(len(P)):
         if s != t:
             mean -= P[t, s] / P[t, t] * H[s]
 
@@ -361,9 +362,9 @@ class LikelihoodMoves:
         self, rng: np.random.Generator, H: np.ndarray, P: np.ndarray, O: np.ndarray, f: np.ndarray
     ) -> None:
         """Both moves of a matrix-normal hierarchy, H (T, D) and f (N,) in place."""
-        pull = P.sum(axis=1)
+        pull = total(P, len(H))
         self.together(rng, H, pull @ H / pull.sum(), float(pull.sum()), O, f)
-        prior = self.space._replace(matrix=O, scale=np.diag(P).copy())
+        prior = self.space._replace(matrix=O, scale=np.diag(P).copy() if P.size else pull)
         for t, likelihood in enumerate(self.by_task):
             _mean_given_others(H, P, t, prior.mean[t])
             self.tasks.point[t] = prior.mean[t]

@@ -16,6 +16,7 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.slice_move import slice_move
+from zoo.inference.gibbs.task_precision import diagonal
 
 __all__ = ["log_density", "log_likelihood", "marginal_moves"]
 
@@ -72,8 +73,11 @@ def marginal_moves(
         curvature = direction @ pull
         for t in range(n_tasks):
             a, b = starts[t], starts[t + 1]
-            law[0] = -(P[t] @ (H @ pull))
-            law[1] = P[t, t] * curvature
+            if P.shape[0] == 0:
+                law[0] = -(H[t] @ pull)
+            else:
+                law[0] = -(P[t] @ (H @ pull))
+            law[1] = diagonal(P, t) * curvature
             width = 2.0 / np.sqrt(law[1])
             line = (False, law, hinges, cost, a, b, f, along)
             s = slice_move(rng, log_density, line, width, True)

@@ -28,7 +28,6 @@ from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import task_scales
 from zoo.inference.gibbs.marginal_moves import marginal_moves
 from zoo.inference.gibbs.matrix_normal_sweep import (
-    NO_MATRIX,
     Work,
     draw_task_precision,
     sums_over_rows,
@@ -40,6 +39,7 @@ from zoo.inference.gibbs.shared_coefficients import (
     draw_without_task_cov,
     regressions_of_shared,
 )
+from zoo.inference.gibbs.task_precision import NO_MATRIX
 from zoo.inference.gibbs.task_rows import Rows, function_values
 from zoo.inference.run.chains import copies, put_back
 
@@ -60,7 +60,7 @@ class CovariancePrior(NamedTuple):
     scale : (n, n) array or None
         Scale matrix; None is the identity.
     given : (n, n) array or None
-        The covariance itself, where it is not learned.
+        The covariance itself, where it is not learned; of tasks (0, 0) for the identity.
     """
 
     nu: float
@@ -371,9 +371,7 @@ class MatrixNormalKernel:
 
 def _starting_precision(prior: CovariancePrior, size: int, rng: np.random.Generator) -> np.ndarray:
     if prior.given is not None:
-        given = prior.given
-        # Of many tasks the inverse of an identity would take longer than all sweeps.
-        return given.copy() if np.array_equal(given, np.eye(size)) else np.linalg.inv(given)
+        return np.linalg.inv(prior.given) if prior.given.size else NO_MATRIX
     spread = np.exp(rng.normal())
     return spread * (np.eye(size) if prior.scale is None else np.linalg.inv(prior.scale))
 

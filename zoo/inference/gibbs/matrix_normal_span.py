@@ -62,9 +62,10 @@ class SpanKernel(MatrixNormalKernel):
 
     def _draw_outside(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """What no row sees, from its prior given the covariance of tasks."""
-        factor = np.linalg.cholesky(state["P"])
-        white = rng.standard_normal(state["outside"].shape)
-        prior = solve_triangular(factor, white.T, lower=True, trans="T").T
+        prior = rng.standard_normal(state["outside"].shape)
+        if state["P"].size:
+            factor = np.linalg.cholesky(state["P"])
+            prior = solve_triangular(factor, prior.T, lower=True, trans="T").T
         state["outside"][:] = prior - self.V @ (self.V.T @ prior)
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:

@@ -114,6 +114,9 @@ class MatrixNormalGibbs(BlockedStep):
             ("feature", self._kernel.feature_prior.given),
             ("task", self._kernel.task_prior.given),
         ):
+            if given is not None and not given.size:  # the identity
+                white = white.T
+                continue
             factor = np.linalg.cholesky(values[f"{which}_cov"] if given is None else given)
             if given is None:
                 name = f"_{which}_chol"

@@ -11,11 +11,11 @@ from zoo.inference.gibbs.collapsed_covariance import collapsed_moves, collapsed_
 from zoo.inference.gibbs.collapsed_rows import draw_tasks, gram_of_tasks
 from zoo.inference.gibbs.draws import wishart
 from zoo.inference.gibbs.group_moves import feature_moves, task_moves
+from zoo.inference.gibbs.task_precision import times
 from zoo.inference.gibbs.task_rows import Rows
 from zoo.inference.gibbs.triangular import draw_by_precision
 
 __all__ = [
-    "NO_MATRIX",
     "Work",
     "draw_feature_precision",
     "draw_task_precision",
@@ -23,7 +23,6 @@ __all__ = [
     "sweep_covariances",
 ]
 
-NO_MATRIX = np.empty((0, 0))
 _LARGE_TASK = 2e5
 
 
@@ -99,9 +98,13 @@ def _draw_rows(rng, S, r, H, P, O):
     (t, t) entry of the inverse of R, and the cross term has no factor 1/2.
     """
     for t in range(len(H)):
-        others = H.T @ P[t] - P[t, t] * H[t]
-        factor = np.linalg.cholesky(S[t] + P[t, t] * O)
-        draw = r[t] - O @ others
+        if P.shape[0] == 0:
+            factor = np.linalg.cholesky(S[t] + O)
+            draw = r[t].copy()
+        else:
+            others = H.T @ P[t] - P[t, t] * H[t]
+            factor = np.linalg.cholesky(S[t] + P[t, t] * O)
+            draw = r[t] - O @ others
         draw_by_precision(rng, factor, draw)
         H[t] = draw
 
@@ -164,4 +167,4 @@ def draw_task_precision(rng, H, P, O, nu_task, scale):
 def draw_feature_precision(rng, H, P, O, nu_feature):
     """Draw the precision O of the features given the coefficients H and the precision P of the tasks."""
     n_tasks, n_features = H.shape
-    O[:] = wishart(rng, nu_feature + n_tasks, np.eye(n_features) + H.T @ P @ H)
+    O[:] = wishart(rng, nu_feature + n_tasks, np.eye(n_features) + H.T @ times(P, H))

@@ -59,6 +59,7 @@ import numpy as np
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.draws import wishart
 from zoo.inference.gibbs.slice_move import slice_move
+from zoo.inference.gibbs.task_precision import times
 from zoo.inference.gibbs.task_rows import Rows
 from zoo.inference.gibbs.triangular import draw_by_precision, solve_transposed
 from zoo.inference.run.chains import put_back
@@ -325,10 +326,10 @@ def draw_with_coefficients(rng, rows, shared, residual, A, w, v, H, P, O, beta, 
         if centred:
             for s in range(n_shared):
                 H += beta[s] * A[s]
-            pulled = P @ (H @ O)
+            pulled = times(P, H @ O)
             for s in range(n_shared):
                 linear[s] = np.sum(A[s] * pulled)
-                pull = P @ (A[s] @ O)
+                pull = times(P, A[s] @ O)
                 for u in range(n_shared):
                     precision[u, s] += np.sum(A[u] * pull)
         _add_rows(rows, side, w, v, H, precision, linear)

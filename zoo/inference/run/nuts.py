@@ -56,7 +56,7 @@ def sample_nuts(
         )  # fmt: skip
     return _sample(
         model, draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed, progress=progress,
-        nuts=nuts, nuts_sampler="nutpie",
+        nuts=nuts or {}, nuts_sampler="nutpie",
     )  # fmt: skip
 
 
@@ -85,9 +85,15 @@ def sample_with_steps(
         raise ValueError(
             "steps beside NUTS cannot write a checkpoint. Leave `checkpoint` out, or take a method that can."
         )
+    settings: dict[str, Any] | None = nuts or {}
+    claimed = {variable for step in steps for variable in step.vars}
+    if claimed >= set(model.value_vars):  # PyMC refuses settings of a sampler that has no variable
+        if nuts:
+            raise ValueError("nuts is given, and the steps claim all variables. Leave it out.")
+        settings = None
     return _sample(
         model, draws=draws, tune=tune, chains=chains, cores=cores or 1, random_seed=random_seed, progress=progress,
-        nuts=nuts, nuts_sampler="pymc", step=steps, initvals=initvals,
+        nuts=settings, nuts_sampler="pymc", step=steps, initvals=initvals,
         mp_ctx="forkserver",  # a fork of a process with threads may hang
     )  # fmt: skip
 
@@ -95,6 +101,7 @@ def sample_with_steps(
 def _sample(
     model: pm.Model, *, random_seed: Any, progress: bool, nuts: dict[str, Any] | None, **options: Any
 ) -> tuple[xr.Dataset, xr.Dataset]:
+    """``nuts``: settings of NUTS; None where no variable is left to it."""
     if isinstance(random_seed, np.random.SeedSequence):
         random_seed = int(random_seed.generate_state(1)[0])
     settings = dict(nuts or {})
@@ -112,7 +119,7 @@ def _sample(
             quiet=not progress,
             compute_convergence_checks=False,
             model=model,
-            nuts=settings,
+            **({} if nuts is None else {"nuts": settings}),
             **options,
         )
     return _kept(tree)

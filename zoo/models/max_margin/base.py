@@ -161,7 +161,7 @@ class MaxMarginBase(SharedCoefficients):
             "weight": data.weight,
             "augmentation": self.augmentation(data),
             "n_tasks": data.n_tasks,
-            "task_prior": self._prior("task", data.n_tasks),
+            "task_prior": self._engine_task_prior(data.n_tasks),
         }
 
     def _require_new_task(self, priors: Any) -> None:
@@ -225,6 +225,10 @@ class MaxMarginBase(SharedCoefficients):
             scale=None if scale is None else np.array(scale),
             given=self._given(which, size),
         )
+
+    def _engine_task_prior(self, n_tasks: int) -> CovariancePrior:
+        """That of tasks, for the engine."""
+        return self._prior("task", n_tasks)
 
     def _factor(self, which: str, size: int) -> Any:
         """A matrix ``L`` with ``L L'`` the covariance, added to the model where it is learned."""

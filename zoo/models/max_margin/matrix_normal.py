@@ -13,9 +13,10 @@ from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
-from zoo.inference.gibbs.matrix_normal import MatrixNormalKernel
+from zoo.inference.gibbs.matrix_normal import CovariancePrior, MatrixNormalKernel
 from zoo.inference.gibbs.matrix_normal_span import SpanKernel
 from zoo.inference.gibbs.matrix_normal_step import BLOCK, MatrixNormalGibbs
+from zoo.inference.gibbs.task_precision import NO_MATRIX
 from zoo.inference.run.nuts import sample_with_steps
 from zoo.models.max_margin.base import MaxMarginBase
 from zoo.support.checks import one_of, whole_number
@@ -96,17 +97,21 @@ class MaxMargin(MaxMarginBase):
     def priors(self, data: ModelData) -> dict[str, Any]:
         """Covariances and coefficients, both non-centred."""
         feature = self._factor("feature", len(data.feature_names))
-        task = self._factor("task", len(data.task_names))
+        # The identity is no factor: of many tasks it would fill the memory.
+        task = None if self.task_cov == "identity" else self._factor("task", len(data.task_names))
         scale = 1.0
         if self.feature_cov == "learned" and self.task_cov == "learned":
             scale = pm.Deterministic("covariance_scale", (feature**2).sum() / len(data.feature_names))
         if self.feature_cov == "learned":
             pm.Deterministic("feature_cov", feature @ feature.T / scale, dims=("feature", "feature_bis"))
-        if self.task_cov == "learned":
+        if task is not None and self.task_cov == "learned":
             pm.Deterministic("task_cov", task @ task.T * scale, dims=("task", "task_bis"))
         self.add_parameters(data)
         white = pm.Normal("_coefficients", dims=("feature", "task"))
-        coefficients = pm.Deterministic("coefficients", feature @ white @ task.T, dims=("feature", "task"))
+        own = feature @ white
+        coefficients = pm.Deterministic(
+            "coefficients", own if task is None else own @ task.T, dims=("feature", "task")
+        )
         return {"coefficients": coefficients}
 
     def new_task(
@@ -224,6 +229,11 @@ class MaxMargin(MaxMarginBase):
         model, _ = self.assemble(data, y)
         steps = [self.step(data, model)]
         return Result(*sample_with_steps(model, steps, cores=cores, nuts=nuts, **run._asdict()))
+
+    def _engine_task_prior(self, n_tasks: int) -> CovariancePrior:
+        if self.task_cov == "identity":  # of which nothing need be held, however many the tasks are
+            return CovariancePrior(nu=self._nu("task", n_tasks), given=NO_MATRIX)
+        return super()._engine_task_prior(n_tasks)
 
     def gibbs_kernel(
         self, data: MultiTaskData, y: np.ndarray, paper_scaling: bool = False, **options: Any

@@ -309,8 +309,9 @@ class ModelFactory(ModelHooks):
         keep : {"draws", "moments", "population"}, optional
             What of the draws is kept. "population" leaves out the coefficients of the tasks, which predictions draw
             again, exactly, for the tasks that they are asked for; "moments" follows their means and standard
-            deviations beside it (``fit.idata["moments"]``). Only :class:`zoo.NIWLinear` with Gaussian noise of one
-            scale, by "gibbs", can leave them out. Default: "draws" where they fill less than half of the memory
+            deviations beside it (``fit.idata["moments"]``). :class:`zoo.NIWLinear` with Gaussian noise of one scale,
+            by "gibbs", and :class:`zoo.MultiTaskKernelMachine` with its own kernel, by "exact", can leave them out.
+            Default: "draws" where they fill less than half of the memory
             that is free, or where nothing else is possible; a warning says where it is something else.
         **method_options
             Options of the method, for instance ``cores``; an unknown one raises with the list. ``executor``, of

@@ -1,8 +1,9 @@
 """``fit(keep=...)``: what of the draws is kept, how much memory that takes, and what a fit without them cannot do.
 
 ``"draws"`` keeps all draws. ``"population"`` keeps those of the population alone, and the coefficients of tasks are
-drawn again where somebody asks for them (:mod:`zoo.inference.gibbs.known_tasks`). ``"moments"`` keeps beside these the
-mean and standard deviation of the draws of every task's coefficients.
+drawn again where somebody asks for them (:mod:`zoo.inference.gibbs.known_tasks` and
+:mod:`zoo.models.kernel_machine.tasks`). ``"moments"`` keeps beside these the mean and standard deviation of every
+task's coefficients: of the draws, or of the law itself where it is known in closed form.
 """
 
 from __future__ import annotations

@@ -16,7 +16,15 @@ from zoo.core.fit import Fit
 from zoo.core.keep import KEEP
 from zoo.core.missing_features import MISSING
 from zoo.core.protocols import Model
-from zoo.core.storage import ATTRIBUTES, GROUPS, OPTIONAL, SCHEMA_VERSION, digest_of_tree
+from zoo.core.storage import (
+    ATTRIBUTES,
+    GROUPS,
+    OPTIONAL,
+    SCHEMA_VERSION,
+    WITHOUT_ONCE,
+    digest_of_tree,
+    for_every_draw,
+)
 from zoo.data.categories import CategoryDesign
 from zoo.data.formula import FormulaDesign
 from zoo.data.learned_mean import LearnedMean
@@ -55,9 +63,10 @@ def load(
     if absent:
         raise ValueError(f"path {str(source)!r} holds no fit of zoo: {absent[0]!r} is missing. Use fit.save.")
     version = tree.attrs["zoo_schema_version"]
-    if not isinstance(version, int | np.integer) or version != SCHEMA_VERSION:
+    if not isinstance(version, int | np.integer) or version not in (WITHOUT_ONCE, SCHEMA_VERSION):
         raise ValueError(
-            f"path {str(source)!r} has schema version {str(version)[:20]}, this zoo reads {SCHEMA_VERSION}. "
+            f"path {str(source)!r} has schema version {str(version)[:20]}, this zoo reads {WITHOUT_ONCE} "
+            f"and {SCHEMA_VERSION}. "
             "Fit the model again."
         )
     spec = _json_attribute(tree, "zoo_spec", source)
@@ -107,7 +116,9 @@ def load(
             f"path {str(source)!r} holds a fit of {str(own_class)!r}, a class of its own under the name of one that "
             "is installed. Pass it: zoo.load(path, factory=...)."
         )
+    stored = tree
     try:
+        tree = for_every_draw(stored)
         model = cls.from_spec(spec)
         data = _data_from_tree(tree, transform)
         data = replace(
@@ -134,7 +145,7 @@ def load(
             "Fit the model again."
         ) from error
     # A file that was written before there was a digest has none.
-    if "zoo_digest" in tree.attrs and tree.attrs.pop("zoo_digest") != digest_of_tree(tree):
+    if "zoo_digest" in tree.attrs and tree.attrs.pop("zoo_digest") != digest_of_tree(stored):
         raise ValueError(
             f"path {str(source)!r} is damaged, or was changed after fit.save: its digest is another. "
             "Fit the model again, or load the file with xarray.open_datatree."

@@ -22,9 +22,22 @@ from zoo.support.files import require_new, staged_file
 from zoo.support.seeds import described
 from zoo.support.untrusted import seal
 
-__all__ = ["ATTRIBUTES", "GROUPS", "OPTIONAL", "SCHEMA_VERSION", "digest_of_tree", "save", "to_datatree"]
+__all__ = [
+    "ATTRIBUTES",
+    "GROUPS",
+    "OPTIONAL",
+    "SCHEMA_VERSION",
+    "WITHOUT_ONCE",
+    "digest_of_tree",
+    "for_every_draw",
+    "save",
+    "to_datatree",
+]
 
-SCHEMA_VERSION = 3
+# Version 3 has a copy for every draw of what all draws share; both are read.
+SCHEMA_VERSION, WITHOUT_ONCE = 4, 3
+# What a file says of a variable of the posterior that it holds once, because all draws share it.
+_ONCE = "same_in_all_draws"
 _DATA_INTEGER = np.int32
 ATTRIBUTES = ("zoo_schema_version", "zoo_spec", "zoo_method", "zoo_transform")
 OPTIONAL = (
@@ -166,9 +179,9 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
             "the fit has levels that with_new_levels drew. Save the fit as it was before, and draw them again from the "
             "loaded one."
         )
-    tree = fit.idata.copy()
+    tree, some_once = _once(fit.idata)
     tree.attrs.update(
-        zoo_schema_version=SCHEMA_VERSION,
+        zoo_schema_version=SCHEMA_VERSION if some_once else WITHOUT_ONCE,
         zoo_spec=json.dumps(fit.factory.to_spec()),
         zoo_method=fit.method,
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
@@ -196,6 +209,48 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
         tree.to_netcdf(temporary, engine="h5netcdf")
         seal(Path(temporary))
     return Path(path)
+
+
+def _once(tree: xr.DataTree) -> tuple[xr.DataTree, bool]:
+    """The tree with arrays of the posterior that all draws share held once, and whether there are some.
+
+    Estimates that stand for all draws, as a covariance of tasks, are one array in memory: a file would have a copy of
+    it for each draw.
+    """
+    tree, posterior = tree.copy(), tree["posterior"].to_dataset()
+    held = {
+        name: v.isel(chain=0, draw=0, drop=True).assign_attrs({_ONCE: 1})
+        for name, v in posterior.data_vars.items()
+        if _is_shared(v)
+    }
+    if held:
+        tree["posterior"].dataset = posterior.assign(held)
+    return tree, bool(held)
+
+
+def _is_shared(variable: xr.DataArray) -> bool:
+    """Whether an array (chain, draw, ...) is one that stands for all draws."""
+    if variable.dims[:2] != ("chain", "draw") or variable.ndim == 2 or variable.sizes["chain"] == 0:
+        return False
+    n_draws, steps = variable.shape[:2], variable.to_numpy().strides[:2]
+    return n_draws != (1, 1) and all(step == 0 or n == 1 for n, step in zip(n_draws, steps, strict=True))
+
+
+def for_every_draw(tree: xr.DataTree) -> xr.DataTree:
+    """The inverse: what a file holds once stands for every draw again, without a copy."""
+    posterior = tree["posterior"].to_dataset()
+    held = {name: v for name, v in posterior.data_vars.items() if _ONCE in v.attrs}
+    if not held:
+        return tree
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    tree = tree.copy()
+    tree["posterior"].dataset = posterior.assign(
+        {
+            name: (("chain", "draw", *v.dims), np.broadcast_to(v.to_numpy(), (*shape, *v.shape)))
+            for name, v in held.items()
+        }
+    )
+    return tree
 
 
 def _own_class(cls: type) -> dict[str, str]:

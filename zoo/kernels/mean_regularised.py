@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 import pytensor.tensor as pt
 
 from zoo.kernels.arguments import parameter, required, tensor
@@ -60,7 +59,7 @@ class MeanRegularised(TaskKernel):
     def loadings(self) -> tuple[Any, Any]:
         """``lam T`` for each task, and one shared column ``sqrt(1 - lam)``."""
         lam = tensor(self.lam)
-        return lam * self.n_tasks * np.ones(self.n_tasks), pt.sqrt(1.0 - lam) * np.ones((self.n_tasks, 1))
+        return pt.full((self.n_tasks,), lam * self.n_tasks), pt.full((self.n_tasks, 1), pt.sqrt(1.0 - lam))
 
     def formula(self) -> str:
         """Eq (23), corrected."""

@@ -8,7 +8,7 @@ PyMC's own.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -273,4 +273,12 @@ def _task_names(values: Any, n_tasks: int) -> tuple[str, ...]:
         raise ValueError(
             f"task_names has {counted(len(values), 'name')} for {counted(n_tasks, 'task')}. Give one per task."
         )
+    if type(values) is tuple and all(type(name) is str for name in values):
+        return _checked_names(values)
+    return names(values, "task_names")
+
+
+@lru_cache(maxsize=4)
+def _checked_names(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that are checked once: a fit makes its kernel many times, and may have very many tasks."""
     return names(values, "task_names")

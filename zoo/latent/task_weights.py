@@ -23,7 +23,7 @@ With r columns in W, time is O(N D^2) for the sums and O(T D^3 + T r^2 D^2 + r^3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,7 +32,12 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from zoo.inference.compiled import njit
 
-__all__ = ["Gradient", "Loadings", "WeightConditional", "WeightSums", "weight_sums"]
+__all__ = ["Gradient", "Loadings", "WeightConditional", "WeightSums", "row_values", "weight_sums"]
+
+# Features up to which matrices of their size are factorised by loops.
+_SMALL = 24
+# Numbers that are worked on at once.
+_ENTRIES = 2_000_000
 
 
 class Loadings(NamedTuple):
@@ -85,27 +90,80 @@ def weight_sums(
 
 
 @njit(cache=True, nogil=True)
+def row_values(inputs, row, task, coefficients):
+    """``x' w_t`` (N,) of rows whose inputs are ``inputs[row]``, of coefficients (T, D)."""
+    result = np.zeros(len(task))
+    for n in range(len(task)):
+        x, w = inputs[row[n]], coefficients[task[n]]
+        for i in range(len(x)):
+            result[n] += x[i] * w[i]
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _solve(P, both):
+    """Half the log determinant of P, positive definite; ``both`` becomes its inverse times itself, P its factor.
+
+    In loops: of small matrices the calls of LAPACK take three times as long.
+    """
+    D, half_log_det = len(P), 0.0
+    for i in range(D):
+        for j in range(i):
+            total = P[i, j]
+            for k in range(j):
+                total -= P[i, k] * P[j, k]
+            P[i, j] = total / P[j, j]
+        total = P[i, i]
+        for k in range(i):
+            total -= P[i, k] ** 2
+        if not total > 0.0:
+            raise np.linalg.LinAlgError("Matrix is not positive definite.")
+        P[i, i] = np.sqrt(total)
+        half_log_det += np.log(P[i, i])
+        for k in range(i):
+            for c in range(both.shape[1]):
+                both[i, c] -= P[i, k] * both[k, c]
+        for c in range(both.shape[1]):
+            both[i, c] /= P[i, i]
+    for i in range(D - 1, -1, -1):
+        for k in range(i + 1, D):
+            for c in range(both.shape[1]):
+                both[i, c] -= P[k, i] * both[k, c]
+        for c in range(both.shape[1]):
+            both[i, c] /= P[i, i]
+    return half_log_det
+
+
+@njit(cache=True, nogil=True)
 def _own_weights(S, b, d, W):
     """Own weights integrated out task by task: P^-1, A, P^-1 b, and M of the shared ones; their parts of log Z."""
     T, D = b.shape
     r = W.shape[1]
     own, A, c = np.empty((T, D, D)), np.empty((T, D, D)), np.empty((T, D))
-    M, both = np.eye(r * D), np.empty((D, D + 1))
+    M, P, both = np.eye(r * D), np.empty((D, D)), np.empty((D, 2 * D + 1))
     fit, half_log_det = 0.0, 0.0
     for t in range(T):
-        P = np.eye(D) + d[t] * S[t]
-        root = np.linalg.cholesky(P)
-        inverse = np.linalg.inv(root)
-        own[t] = inverse.T @ inverse
         # Solved for, and not multiplied by the inverse: with little noise S and b are huge, and their products with an
         # inverse that is right to rounding in its large part only are not.
-        both[:, :D], both[:, D] = S[t], b[t]
-        solved = np.linalg.solve(P, both)
-        A[t] = 0.5 * (solved[:, :D] + solved[:, :D].T)
-        c[t] = solved[:, D]
-        fit += 0.5 * d[t] * (b[t] @ c[t])
         for i in range(D):
-            half_log_det += np.log(root[i, i])
+            for j in range(D):
+                P[i, j] = d[t] * S[t, i, j] + (1.0 if i == j else 0.0)
+                both[i, j] = S[t, i, j]
+                both[i, D + 1 + j] = 1.0 if i == j else 0.0
+            both[i, D] = b[t, i]
+        if D <= _SMALL:
+            half_log_det += _solve(P, both)
+        else:
+            root = np.linalg.cholesky(P)
+            both[:] = np.linalg.solve(P, both)
+            for i in range(D):
+                half_log_det += np.log(root[i, i])
+        for i in range(D):
+            c[t, i] = both[i, D]
+            fit += 0.5 * d[t] * b[t, i] * c[t, i]
+            for j in range(i + 1):
+                A[t, i, j] = A[t, j, i] = 0.5 * (both[i, j] + both[j, i])
+                own[t, i, j] = own[t, j, i] = 0.5 * (both[i, D + 1 + j] + both[j, D + 1 + i])
         for k in range(r):
             if W[t, k] == 0.0:
                 continue
@@ -114,6 +172,15 @@ def _own_weights(S, b, d, W):
                 if pair != 0.0:
                     M[k * D : (k + 1) * D, l * D : (l + 1) * D] += pair * A[t]
     return own, A, c, M, fit, half_log_det
+
+
+@njit(cache=True, nogil=True)
+def _forms(X, task, covariance):
+    """``x' C_t x`` of each row."""
+    result = np.empty(len(X))
+    for n in range(len(X)):
+        result[n] = X[n] @ (covariance[task[n]] @ X[n])
+    return result
 
 
 class Gradient(NamedTuple):
@@ -207,6 +274,11 @@ class WeightConditional:
         """Posterior covariance of each task's coefficients, (T, D, D)."""
         return np.asarray(self.R @ self._white_cov @ self.R.T)
 
+    @property
+    def deviations(self) -> np.ndarray:
+        """Posterior standard deviations of the coefficients, (D, T)."""
+        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2).T)
+
     def dof(self) -> float:
         """Trace of the matrix that maps working responses to fits, ``sum_t tr S_t Cov(u_t)``."""
         return float(np.trace(self._weighed_cov, axis1=1, axis2=2).sum())
@@ -221,22 +293,45 @@ class WeightConditional:
         left, right = self.natural()
         return float(left @ right)
 
+    def select(self, tasks: np.ndarray) -> WeightConditional:
+        """The law of the coefficients of these tasks (k,) alone, given all rows; its evidence is still that of all.
+
+        Given v the tasks are independent, so that what all rows say of v is all that tasks say of each other.
+        """
+        own = {name: getattr(self, name)[tasks] for name in ("d", "W", "S", "b", "own", "A", "c")}
+        return replace(self, **own)
+
+    def draw_shared(self, rng: np.random.Generator, size: int = 1) -> np.ndarray:
+        """Draws of v, (r, D, size)."""
+        r, D = self.shared.shape
+        noise = solve_triangular(self.factor, rng.standard_normal((r * D, size)), trans="T", lower=True)
+        return np.asarray((self.shared.reshape(-1, 1) + noise).reshape(r, D, size))
+
     def draw(self, rng: np.random.Generator, size: int = 1) -> np.ndarray:
         """Draws of the coefficients, (size, D, T)."""
         T, D = self.b.shape
-        r = self.W.shape[1]
-        noise = solve_triangular(self.factor, rng.standard_normal((r * D, size)), trans="T", lower=True)
-        v = (self.shared.reshape(-1, 1) + noise).reshape(r, D, size)
+        v = self.draw_shared(rng, size)
         result = np.empty((size, D, T))
-        # P^-1 = L L' has draws L z; g + sqrt(d) e = P^-1 g + d P^-1 b + sqrt(d) L z.
-        for t in range(T):
-            g = np.tensordot(self.W[t], v, axes=1)
-            u = self.own[t] @ g + (self.d[t] * self.c[t])[:, None]
-            if self.d[t] > 0.0:
-                L = np.linalg.cholesky(self.own[t])
-                u += np.sqrt(self.d[t]) * (L @ rng.standard_normal((D, size)))
-            result[:, :, t] = (self.R @ u).T
+        # P^-1 = L L' has draws L z; g + sqrt(d) e = P^-1 g + d P^-1 b + sqrt(d) L z. Some tasks at a time: of many the
+        # numbers on the way would be as many as the draws.
+        step = max(1, _ENTRIES // (D * size))
+        for start in range(0, T, step):
+            at = slice(start, start + step)
+            own, d = self.own[at], self.d[at]
+            u = own @ np.tensordot(self.W[at], v, axes=1) + (d[:, None] * self.c[at])[:, :, None]
+            free = d > 0.0
+            white = np.linalg.cholesky(own[free]) @ rng.standard_normal((int(free.sum()), D, size))
+            u[free] += np.sqrt(d[free])[:, None, None] * white
+            result[:, :, at] = (self.R @ u).transpose(2, 1, 0)
         return result
+
+    def predict(self, X: np.ndarray, task: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the functions at rows (n, D) of these tasks (n,), at the cost of these tasks alone."""
+        asked, position = np.unique(task, return_inverse=True)
+        some = self.select(asked)
+        mean = np.einsum("nd,nd->n", X, some.mean.T[position])
+        covariance = np.ascontiguousarray(some.covariance)
+        return mean, np.maximum(_forms(np.ascontiguousarray(X), position, covariance), 0.0)
 
     # ---------------------------------------------------------------- derivatives
 

@@ -48,6 +48,12 @@ class KeepTests:
                 predicted = fit.predict(data, random_seed=1)
                 assert predicted.sizes == every.predict(data, random_seed=1).sizes
                 assert all(np.isfinite(predicted[name]).all() for name in predicted.data_vars)
+                found: Any = factory.method_named(method)
                 for name in left_out if keep == "moments" else ():
                     mean = every.posterior[name].mean(("chain", "draw"))
-                    assert np.allclose(fit.idata["moments"][f"{name}_mean"], mean, rtol=0.0, atol=1e-10)
+                    gap = np.abs(fit.idata["moments"][f"{name}_mean"] - mean)
+                    # Moments of a law in closed form are no means of draws: these come within six standard errors.
+                    errors = (
+                        6.0 * fit.idata["moments"][f"{name}_sd"] / np.sqrt(6.0) if found.independent else 0.0
+                    )
+                    assert np.all(gap <= 1e-10 + errors)

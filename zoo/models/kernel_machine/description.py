@@ -25,7 +25,10 @@ from zoo.likelihoods.laws import Law, LogNormal
 from zoo.support.arrays import as_array
 from zoo.support.checks import finite_matrix, one_of, positive
 
-__all__ = ["KernelMachineDescription"]
+__all__ = ["MOST_REPORTED", "KernelMachineDescription"]
+
+# Tasks up to which posteriors report their covariance whatever the kernel: of 2,000 tasks it takes 32 MB.
+MOST_REPORTED = 2_000
 
 # Where the parameters of likelihoods start, and their prior medians.
 _STARTS = {"noise": 1.0, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}
@@ -197,3 +200,13 @@ class KernelMachineDescription(ModelFactory):
         if form is not None:
             return form.task_matrix
         return kernel.task_matrix() if isinstance(kernel, TaskKernel) and kernel.is_product else None
+
+    def reported_task_matrix(self, kernel: Any, data: MultiTaskData) -> Any:
+        """The matrix of :meth:`task_matrix` where posteriors report the covariance of tasks, else None.
+
+        Of more than 2,000 tasks they do not, where loadings and hyper-parameters say the same without T x T numbers.
+        """
+        form = self.linear_form(kernel, data)
+        if data.n_tasks > MOST_REPORTED and form is not None and form.loadings is not None:
+            return None
+        return self.task_matrix(kernel, data)

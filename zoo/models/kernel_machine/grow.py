@@ -17,16 +17,17 @@ from zoo.core.methods import Run, UnsupportedMethodError
 from zoo.core.storage import to_datatree
 from zoo.data.multitask import MultiTaskData
 from zoo.models.kernel_machine.description import KernelMachineDescription
-from zoo.models.kernel_machine.methods import Found, exact_draws, has_own_population, mode_at
+from zoo.models.kernel_machine.methods import Found, exact_draws, mode_at
 from zoo.models.kernel_machine.rows import KernelRows
 from zoo.models.kernel_machine.sides import space_of
 from zoo.models.kernel_machine.spaces import FunctionSpace, WeightSpace
+from zoo.models.kernel_machine.tasks import has_own_population, positions
 from zoo.support.seeds import random_number_source
 
-__all__ = ["add_rows", "add_task", "moments", "state_of"]
+__all__ = ["State", "add_rows", "add_task", "moments", "state_at", "state_of"]
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """The rows of a fit as its engine holds them, hyper-parameters, and the law of the functions."""
 
     space: Any
@@ -41,17 +42,21 @@ def state_of(fit: Fit) -> Any:
     space = space_of(factory, prepared, y, aligned=fit.method == "exact")
     z = space.recorded(fit.posterior.isel(chain=0, draw=0))
     if fit.method == "laplace":
-        return _State(space, z, mode_at(space, z).conditional)
-    return _with_law(space, z)
+        return State(space, z, mode_at(space, z).conditional)
+    return state_at(space, z)
 
 
-def _with_law(space: Any, z: np.ndarray) -> _State:
-    return _State(space, z, space.gaussian(space.numbers(z), space.noise_variance(z)))
+def state_at(space: Any, z: np.ndarray) -> State:
+    """The state at these hyper-parameters."""
+    return State(space, z, space.gaussian(space.numbers(z), space.noise_variance(z)))
 
 
 def moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (n,) of f at prepared rows of known tasks."""
+    """Mean and standard deviation (n,) of f at prepared rows of known tasks, of all or of some."""
     state = fit.state
+    if rows.task_names != fit.data.task_names:
+        task = positions(fit.data, rows.task_names)[rows.task]
+        rows = replace(rows, task=task, task_names=fit.data.task_names)
     mean, variance = state.space.predict(state.z, state.conditional, rows)
     return mean, np.sqrt(variance)
 
@@ -117,15 +122,17 @@ def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_se
         space.adopt(old.space)
     if type(space) is type(old.space) is WeightSpace:
         _add_sums(space, old.space, factory.prepare(data.take(np.arange(fit.data.n_rows, data.n_rows))))
-        state = _with_law(space, z)
+        state = state_at(space, z)
     elif isinstance(space, FunctionSpace) and _extends(old, prepared, z, factory is fit.factory):
-        state = _State(space, z, _extended(space, old, prepared, z))
+        state = State(space, z, _extended(space, old, prepared, z))
     else:
-        state = _with_law(space_of(factory, prepared, y, aligned=True), z)
+        state = state_at(space_of(factory, prepared, y, aligned=True), z)
     sizes = fit.posterior.sizes
     run = Run(sizes["draw"], 0, sizes["chain"], random_number_source(random_seed), False)
-    posterior, stats = exact_draws(state.space, Found(z, True), run)
-    idata = to_datatree(factory, data, prepared, y, posterior, stats, fit.method, random_seed)
+    posterior, stats, of_tasks = exact_draws(state.space, Found(z, True), state.conditional, run, fit.keep)
+    idata = to_datatree(
+        factory, data, prepared, y, posterior, stats, fit.method, random_seed, fit.keep, of_tasks
+    )
     result = fit.__class__(
         factory=factory, data=data, idata=idata, method=fit.method, conditioned=fit.conditioned
     )
@@ -146,14 +153,14 @@ def _add_sums(space: WeightSpace, old: WeightSpace, new: KernelRows) -> None:
     vars(space)["unit_sums"] = known + added
 
 
-def _extends(old: _State, prepared: KernelRows, z: np.ndarray, same_kernel: bool) -> bool:
+def _extends(old: State, prepared: KernelRows, z: np.ndarray, same_kernel: bool) -> bool:
     """Whether the points of the fit come first among all, and their kernel is the same."""
     points = old.space.data.points
     fresh = len(prepared.points) - len(points) == prepared.n_rows - old.space.data.n_rows
     return isinstance(old.space, FunctionSpace) and same_kernel and fresh and np.array_equal(old.z, z)
 
 
-def _extended(space: FunctionSpace, old: _State, prepared: KernelRows, z: np.ndarray) -> Any:
+def _extended(space: FunctionSpace, old: State, prepared: KernelRows, z: np.ndarray) -> Any:
     n = len(old.space.data.points)
     K = space.numbers(z)
     omega, nu = space.unit_sums

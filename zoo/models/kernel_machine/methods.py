@@ -1,4 +1,4 @@
-"""What the methods of :class:`zoo.MultiTaskKernelMachine` do: maximal evidence, draws, modes, new tasks."""
+"""What the methods of :class:`zoo.MultiTaskKernelMachine` do: maximal evidence, draws, modes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import logit
 
 from zoo.core.fit import Fit
-from zoo.core.methods import Run, UnsupportedMethodError
+from zoo.core.methods import Run
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.run.progress import ClimbProgress
 from zoo.kernels.evaluate import fixed_number
@@ -32,13 +32,11 @@ from zoo.support.words import counted
 __all__ = [
     "Found",
     "exact_draws",
-    "has_own_population",
     "laplace_draws",
     "maximal_evidence",
     "maximal_laplace_evidence",
     "mode",
     "mode_at",
-    "new_task",
     "require_numbers",
     "require_same_tasks",
     "with_innovation",
@@ -247,11 +245,26 @@ def maximal_laplace_evidence(space: Any, max_iter: int) -> Found:
 # ---------------------------------------------------------------- draws and modes
 
 
-def exact_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Independent draws of the functions given hyper-parameters and Gaussian responses."""
-    variance = space.noise_variance(found.z)
-    conditional = space.gaussian(space.numbers(found.z), variance)
-    return _independent(space, found, conditional, run, float(space.log_marginal(conditional, variance)))
+def exact_draws(
+    space: Any, found: Found, conditional: Any, run: Run, keep: str = "draws"
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Any] | None]:
+    """Independent draws of the functions given hyper-parameters and Gaussian responses, or less (``keep``).
+
+    ``conditional`` is the law of the functions given the responses at ``found.z``. The third is the mean and standard
+    deviation of what is not kept, for "moments": those of the law itself, which draws only come near.
+    """
+    evidence = float(space.log_marginal(conditional, space.noise_variance(found.z)))
+    if keep == "draws":
+        return *_independent(space, found, conditional, run, evidence), None
+    shape = (run.chains, run.draws)
+    once = space.parameters(found.z)
+    task_cov = once.pop("task_cov", None)
+    moments = None
+    if keep == "moments":
+        moments = {space.values_name: (conditional.mean, conditional.deviations)}
+        if task_cov is not None:
+            moments["task_cov"] = (task_cov, np.zeros_like(task_cov))
+    return _broadcast(once, shape), _stats(found, evidence, shape), moments
 
 
 def laplace_draws(space: Any, found: Found, run: Run) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -267,14 +280,21 @@ def _independent(
     shape = (run.chains, run.draws)
     values = space.draws(conditional, rng, run.chains * run.draws)
     posterior = {space.values_name: values.reshape(*shape, *values.shape[1:])}
-    for name, value in space.parameters(found.z).items():
-        posterior[name] = np.broadcast_to(value, (*shape, *np.shape(value)))
-    stats = {
+    posterior |= _broadcast(space.parameters(found.z), shape)
+    return posterior, _stats(found, evidence, shape)
+
+
+def _broadcast(values: dict[str, np.ndarray], shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Estimates as draws that are all the same, without a copy of each."""
+    return {name: np.broadcast_to(value, (*shape, *np.shape(value))) for name, value in values.items()}
+
+
+def _stats(found: Found, evidence: float, shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    return {
         "log_evidence": np.full(shape, evidence),
         "independent": np.ones(shape, dtype=bool),
         "converged": np.full(shape, found.converged),
     }
-    return posterior, stats
 
 
 def mode(
@@ -332,45 +352,3 @@ def with_innovation(fit: Fit) -> xr.Dataset:
         return draws
     shape = (draws.sizes["chain"], draws.sizes["draw"])
     return draws.assign(innovation=(("chain", "draw"), np.full(shape, float(not fit.is_point))))
-
-
-def has_own_population(factory: KernelMachineDescription) -> bool:
-    """Whether the kernel is (22), which says what a further task is, and no subclass says otherwise."""
-    hook = type(factory).covariance_function is KernelMachineDescription.covariance_function
-    return isinstance(factory.kernel, str) and hook
-
-
-def new_task(
-    factory: KernelMachineDescription, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    r"""Coefficients of unseen tasks given those of the T known ones, under kernel (22).
-
-    With c the covariance of two tasks and c + d the variance of one, :math:`u_{new} \mid u` is normal with mean
-    :math:`c T \bar u / (d + c T)`; two new tasks have covariance :math:`c d / (d + c T)` (times Q), one has d more.
-    """
-    if not has_own_population(factory) or "coefficients" not in posterior:
-        raise UnsupportedMethodError(
-            "kernel says nothing of a task that it does not know. Use fit.add_task with rows of the task and a kernel "
-            'for all of them, or kernel="mean_regularised".'
-        )
-    u = posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
-    B = posterior["task_cov"].to_numpy()
-    chains, draws, D, T = u.shape
-    lam = posterior["lam"].to_numpy() if "lam" in posterior else np.asarray(factory.lam, dtype=np.float64)
-    variance = B[..., 0, 0]
-    c = B[..., 0, 1] if T > 1 else (1.0 - lam) * variance
-    d = variance - c
-    mean = (c * T / (d + c * T))[..., None] * u.mean(axis=-1)
-    shape = (chains, draws, D)
-    shared = np.sqrt(c * d / (d + c * T))[..., None] * rng.standard_normal(shape)
-    own = np.sqrt(d)[..., None, None] * rng.standard_normal((*shape, len(names)))
-    white = shared[..., None] + own
-    if "feature_cov" in posterior:
-        white = np.linalg.cholesky(posterior["feature_cov"].to_numpy()) @ white
-    elif isinstance(factory.Q, tuple):
-        white = covariance_root(np.array(factory.Q)) @ white
-    result = {str(name): v.to_numpy() for name, v in posterior.items() if "task" not in v.dims}
-    size = len(names)
-    # Only its shape is looked at: coefficients stand for it.
-    result["task_cov"] = np.broadcast_to(B[..., :1, :1], (chains, draws, size, size))
-    return {**result, "coefficients": mean[..., None] + white}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,17 +20,16 @@ from zoo.core.prior_density import coefficients_density
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.run.chains import run_chains
-from zoo.latent.coordinates import (
-    Coordinates,
-)
+from zoo.latent.coordinates import Coordinates
 from zoo.latent.function_conditional import JITTER
 from zoo.latent.slice_hyper import KernelGibbs
-from zoo.models.kernel_machine import grow
+from zoo.models.kernel_machine import grow, tasks
 from zoo.models.kernel_machine import methods as machine
 from zoo.models.kernel_machine.description import KernelMachineDescription
 from zoo.models.kernel_machine.rows import KernelRows, conditional_function, function_moments, kernel_rows
 from zoo.models.kernel_machine.sides import space_of
 from zoo.models.kernel_machine.space import matrix_root, weight_graph
+from zoo.models.kernel_machine.spaces import WeightSpace
 from zoo.support.words import counted
 
 __all__ = ["MultiTaskKernelMachine"]
@@ -53,8 +54,9 @@ class MultiTaskKernelMachine(KernelMachineDescription):
 
     A kernel that is linear in x is held as ``coefficients`` (feature, task), whatever the number of rows; any other one
     as ``function_values`` (point), the function at the distinct rows. ``task_cov`` (task, task_bis) is the covariance
-    of the tasks, ``amplitude`` squared times the task matrix of the kernel. There is no intercept beside the features:
-    add a constant one, and standardize real responses.
+    of the tasks, ``amplitude`` squared times the task matrix of the kernel; of more than 2,000 tasks it is left out
+    where the kernel has it as a diagonal plus few columns, as the word's kernel has. There is no intercept beside the
+    features: add a constant one, and standardize real responses.
 
     Beside the hooks of :class:`zoo.ModelFactory` a subclass may override ``hyperparameters(data)``, what is learned,
     and ``covariance_function(parameters, data)``, the kernel at numbers or tensors of these; both keep every method.
@@ -143,7 +145,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         kernel, amplitude = self.covariance_function(values, rows), values["amplitude"]
         if "Q" in learned:
             pm.Deterministic("feature_cov", learned["Q"], dims=("feature", "feature_bis"))
-        B = self.task_matrix(kernel, rows)
+        B = self.reported_task_matrix(kernel, rows)
         if B is not None:
             pm.Deterministic("task_cov", amplitude**2 * B, dims=("task", "task_bis"))
         form = self.linear_form(kernel, rows)
@@ -180,8 +182,21 @@ class MultiTaskKernelMachine(KernelMachineDescription):
     # ---------------------------------------------------------------- prediction
 
     def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
-        """The posterior with ``innovation``: whether draws vary by what function values leave open elsewhere."""
-        return machine.with_innovation(fit)
+        """The posterior with ``innovation``: whether draws vary by what function values leave open elsewhere.
+
+        Without coefficients that were not kept: with what all tasks share, for unseen ones.
+        """
+        return machine.with_innovation(fit) if fit.keep == "draws" else tasks.with_common_part(fit, rng)
+
+    def refuses_keep(self, method: str, data: MultiTaskData) -> str:
+        """Why the coefficients of tasks cannot be drawn again; empty where they can."""
+        return tasks.refusal(self, MultiTaskKernelMachine, method, data)
+
+    def draws_of_tasks(
+        self, fit: Fit, names: tuple[str, ...]
+    ) -> Callable[[np.random.Generator], xr.Dataset] | None:
+        """Draws of these tasks alone where the fit kept none; else None, since other kernels know all tasks."""
+        return None if fit.keep == "draws" else partial(tasks.drawn_again, fit, names)
 
     def conditional_moments(
         self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
@@ -199,7 +214,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         """Coefficients of unseen tasks given those of the others, of the word's kernel alone."""
-        return machine.new_task(self, posterior, names, rng)
+        return tasks.new_task(self, posterior, names, rng)
 
     def add_rows(self, fit: Fit, rows: MultiTaskData, random_seed: Any = None) -> Fit:
         """What :meth:`Fit.add_rows` does."""
@@ -318,11 +333,17 @@ class MultiTaskKernelMachine(KernelMachineDescription):
             require_narrow(data, 'Q="learned"', instead)
         return name
 
-    def _fit_exact(self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200) -> Result:
+    def _fit_exact(
+        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, keep: str = "draws"
+    ) -> Result:
         space = space_of(self, data, y, aligned=True)
         with space.threads():
             found = machine.maximal_evidence(space, run.progress, max_iter)
-            return Result(*machine.exact_draws(space, found, run))
+            # As a fit from a file finds them: what is reported says the free coordinates up to rounding.
+            state = grow.state_at(space, space.coordinates.pack(space.coordinates.unpack(found.z)))
+            posterior, stats, moments = machine.exact_draws(space, found, state.conditional, run, keep)
+        # Others hold matrices that grow with the square of the rows, which no prediction may ever need.
+        return Result(posterior, stats, state if type(space) is WeightSpace else None, moments)
 
     def _fit_gibbs(
         self, data: Any, y: np.ndarray, run: Run, cores: int | None = None, thin: int = 1

@@ -190,8 +190,9 @@ class Space:
 
     @cached_property
     def _task_matrix(self) -> Compiled | None:
+        """The covariance of tasks at z, or None where it is not reported."""
         z, amplitude, kernel = self._symbolic
-        matrix = self.factory.task_matrix(kernel, self.data)
+        matrix = self.factory.reported_task_matrix(kernel, self.data)
         return None if matrix is None else Compiled([z], amplitude**2 * matrix, self.fast)
 
     def located(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

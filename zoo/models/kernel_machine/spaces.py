@@ -26,7 +26,7 @@ from zoo.latent.function_conditional import (
     FunctionConditional,
     covariance_root,
 )
-from zoo.latent.task_weights import Loadings, WeightConditional, WeightSums, weight_sums
+from zoo.latent.task_weights import Loadings, WeightConditional, WeightSums, row_values, weight_sums
 from zoo.models.kernel_machine.space import Compiled, Space, weight_graph
 
 if TYPE_CHECKING:
@@ -125,18 +125,15 @@ class WeightSpace(Space):
         self, z: np.ndarray, conditional: WeightConditional, rows: KernelRows
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f at rows of known tasks."""
-        X, mean, variance = rows.X, np.empty(rows.n_rows), np.empty(rows.n_rows)
-        for t in np.unique(rows.task):
-            at = rows.task == t
-            mean[at] = X[at] @ conditional.mean[:, t]
-            variance[at] = np.sum((X[at] @ conditional.covariance[t]) * X[at], axis=1)
-        return mean, np.maximum(variance, 0.0)
+        return conditional.predict(rows.X, rows.task)
 
 
 def _linear(data: KernelRows, coefficients: np.ndarray) -> np.ndarray:
-    if data.shares_inputs:
+    # Where most pairs of inputs and tasks are rows, all at once; else each row alone.
+    if data.shares_inputs and data.n_inputs * data.n_tasks <= 2 * data.n_rows:
         return np.asarray((data.inputs @ coefficients)[data.row, data.task])
-    return np.einsum("nd,nd->n", data.inputs, coefficients.T[data.task])
+    inputs, by_task = np.ascontiguousarray(data.inputs), np.ascontiguousarray(coefficients.T)
+    return np.asarray(row_values(inputs, data.row, data.task, by_task))
 
 
 class FunctionSpace(Space):

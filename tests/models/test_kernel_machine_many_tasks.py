@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytensor.tensor as pt
 import pytest
 from scipy.stats import multivariate_normal
 
@@ -211,6 +212,56 @@ def test_a_covariance_that_only_its_matrix_says_is_reported(monkeypatch):
     assert fit.posterior["task_cov"].shape == (2, 5, 5, 5)
     low_rank = zoo.kernels.ICM(3, W=np.ones((5, 1)), kappa=np.ones(5), task_names=data.task_names)
     assert "task_cov" not in Machine(kernel=low_rank).fit(data, draws=5, **RUN).posterior
+
+
+KERNELS = {
+    "ICM": lambda T, names: zoo.kernels.ICM(
+        3, W=np.arange(2.0 * T).reshape(T, 2), kappa=np.arange(T), task_names=names
+    ),
+    "clusters": lambda T, names: zoo.kernels.Clustered(3, list("aabba")[:T], rho=0.3, task_names=names),
+    "tree": lambda T, names: zoo.kernels.Tree(
+        3, [-1, 0, 0, 1, 1, 1, 2, 2], level_sigma=[0.3, 1.0, 2.0], tasks="leaves", task_names=names
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_entries_of_many_tasks_are_those_of_the_matrix(name, monkeypatch):
+    """And no kernel with loadings makes its matrix where the functions are coefficients of many tasks."""
+    from zoo.kernels import task_kernel
+
+    data = make_data(T=5, weight=False)
+    kernel = KERNELS[name](5, data.task_names)
+    X = np.column_stack([data.X, data.task])
+    wanted, diagonal = kernel(X, X[:7]).eval(), kernel(X, diag=True).eval()
+    known = Machine(kernel=kernel).fit(data, draws=2, **RUN)
+    monkeypatch.setattr(task_kernel, "_MANY", 4)
+    monkeypatch.setattr(description, "MOST_REPORTED", 4)
+    np.testing.assert_allclose(kernel(X, X[:7]).eval(), wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(kernel(X, diag=True).eval(), diagonal, rtol=1e-12)
+
+    def refuse(self):
+        raise AssertionError("a matrix of tasks x tasks was made")
+
+    monkeypatch.setattr(type(kernel), "task_matrix", refuse)
+    monkeypatch.setattr(type(kernel), "matching_loadings", lambda self: self.loadings())
+    monkeypatch.setattr(type(kernel), "_matching_entries", lambda self: self.entries)
+    fit = Machine(kernel=kernel).fit(data, draws=2, **RUN)
+    np.testing.assert_array_equal(fit.posterior["coefficients"], known.posterior["coefficients"])
+    assert fit.predict(np.ones((1, 2)), "task 1").equals(known.predict(np.ones((1, 2)), "task 1"))
+
+
+def test_the_prior_density_needs_no_matrix_of_tasks():
+    """Against the normal density of all coefficients."""
+    Q = np.array([[1.0, 0.4], [0.4, 0.5]])
+    machine = Machine(Q=Q, lam=LAM, amplitude=A)
+    data, u = make_data(T=5), np.random.default_rng(5).standard_normal((2, 5))
+    found = machine.prior_density(
+        "coefficients", machine.prepare(data), {"coefficients": pt.as_tensor(u)}
+    ).eval()
+    B = A**2 * ((1.0 - LAM) * np.ones((5, 5)) + LAM * 5 * np.eye(5))
+    wanted = multivariate_normal.logpdf(u.T.ravel(), cov=np.kron(B, Q))
+    assert found == pytest.approx(wanted, abs=1e-8)
 
 
 # ---------------------------------------------------------------- refusals

@@ -16,6 +16,7 @@ __all__ = [
     "coefficients_density",
     "covariance_density",
     "half_t_density",
+    "low_rank_density",
     "multi_laplace_densities",
     "scale_density",
     "standard_normal_density",
@@ -56,6 +57,24 @@ def scale_density(value: Any, n_features: int, n_tasks: int) -> Any:
 def coefficients_density(value: Any, row_cov: Any, col_cov: Any, mean: Any = 0.0) -> Any:
     """Of matrix-normal coefficients."""
     return pm.logp(MatrixNormal.dist(mean, row_cov=row_cov, col_cov=col_cov), value)
+
+
+def low_rank_density(value: Any, row_cov: Any, own: Any, W: Any) -> Any:
+    r"""Of matrix-normal coefficients (D, T) whose columns have the covariance :math:`B = \mathrm{diag}(d) + W W'`.
+
+    With :math:`M = I + W' d^{-1} W`, :math:`\log |B| = \sum_t \log d_t + \log |M|`, and for V the coefficients times
+    the inverse root of the row covariance, :math:`tr\, V B^{-1} V' = tr\, V d^{-1} V' - tr\, H M^{-1} H'` with
+    :math:`H = V d^{-1} W`: no matrix of T x T.
+    """
+    D, T = value.shape
+    root = pt.linalg.cholesky(row_cov)
+    V = pt.linalg.solve_triangular(root, value, lower=True)
+    inner = pt.linalg.cholesky(pt.eye(W.shape[1]) + W.T @ (W / own[:, None]))
+    H = pt.linalg.solve_triangular(inner, ((V / own) @ W).T, lower=True)
+    square = pt.sum(V**2 / own) - pt.sum(H**2)
+    half_log_det = pt.sum(pt.log(pt.diagonal(inner))) + 0.5 * pt.sum(pt.log(own))
+    volume = D * half_log_det + T * pt.sum(pt.log(pt.diagonal(root))) + 0.5 * D * T * np.log(2.0 * np.pi)
+    return -0.5 * square - volume
 
 
 def standard_normal_density(value: Any, sd: Any) -> Any:

@@ -2,7 +2,10 @@ r"""Covariances on (x, task) that are linear in x, as :math:`B_{\ell q}\, x' Q t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -23,17 +26,22 @@ class LinearForm:
 
     Parameters
     ----------
-    task_matrix : (T, T) tensor
-        B.
+    matrix : callable
+        Makes B, a (T, T) tensor: of very many tasks only where somebody needs it.
     loadings : tuple of tensors, optional
         d (T,) and W (T, r) with ``B = diag(d) + W W'``, where B has such a form.
     Q : (D, D) tensor, optional
         Left out: the identity.
     """
 
-    task_matrix: Any
+    matrix: Callable[[], Any]
     loadings: tuple[Any, Any] | None = None
     Q: Any = None
+
+    @property
+    def task_matrix(self) -> Any:
+        """B, a (T, T) tensor."""
+        return self.matrix()
 
 
 def linear_form(covariance: Any, n_features: int) -> LinearForm | None:
@@ -62,21 +70,18 @@ def _of_task_kernel(kernel: TaskKernel, n_features: int) -> LinearForm | None:
     if kernel.base is not None or not kernel.is_product or not fits:
         return None
     Q = None if kernel.Q is None else tensor(kernel.Q)
-    return LinearForm(kernel.task_matrix(), kernel.matching_loadings(), Q)
+    return LinearForm(kernel.task_matrix, kernel.matching_loadings(), Q)
 
 
 def _sum(parts: list[LinearForm | None]) -> LinearForm | None:
-    first = parts[0]
-    if first is None:
+    forms = [part for part in parts if part is not None]
+    if len(forms) < len(parts) or not all(_same(forms[0].Q, form.Q) for form in forms[1:]):
         return None
-    total, loadings = first.task_matrix, first.loadings
-    for part in parts[1:]:
-        if part is None or not _same(first.Q, part.Q):
-            return None
-        total = total + part.task_matrix
-        both = loadings is not None and part.loadings is not None
-        loadings = _joined(loadings, part.loadings) if both else None
-    return LinearForm(total, loadings, first.Q)
+    loadings = forms[0].loadings
+    for form in forms[1:]:
+        both = loadings is not None and form.loadings is not None
+        loadings = _joined(loadings, form.loadings) if both else None
+    return LinearForm(lambda: reduce(add, [form.task_matrix for form in forms]), loadings, forms[0].Q)
 
 
 def _require_one_order(parts: list[Any]) -> None:
@@ -118,7 +123,7 @@ def _product(factors: list[Any], n_features: int) -> LinearForm | None:
     loadings = form.loadings
     if loadings is not None:
         loadings = (scale * loadings[0], pt.sqrt(scale) * loadings[1])
-    return LinearForm(scale * form.task_matrix, loadings, form.Q)
+    return LinearForm(lambda: scale * form.task_matrix, loadings, form.Q)
 
 
 def _scale(factor: Any) -> Any:
@@ -143,4 +148,4 @@ def _coregionalised(factors: list[Any], n_features: int) -> LinearForm | None:
     if columns != (list(range(n_features)), [n_features]) or centre is None or centre.any():
         return None
     loadings = (tensor(coregion.kappa), tensor(coregion.W)) if hasattr(coregion, "W") else None
-    return LinearForm(tensor(coregion.B), loadings)
+    return LinearForm(lambda: tensor(coregion.B), loadings)

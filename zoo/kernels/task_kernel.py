@@ -26,6 +26,8 @@ from zoo.support.words import counted
 
 __all__ = ["TaskKernel", "known_kernel", "named_task_matrix"]
 
+# Tasks from which entries are made of loadings: of fewer their matrix is faster.
+_MANY = 2_000
 _KNOWN: dict[str, type[TaskKernel]] = {}
 
 
@@ -120,8 +122,14 @@ class TaskKernel(cov.Covariance):
     def entries(self, task: Any, other: Any) -> Any:
         """Entries of B between tasks (n,) and others (m,), (n, m); ``other`` None: (n,), of each with itself.
 
-        A class whose B follows a simple rule says them without the (T, T) tensor.
+        A class whose B follows a simple rule says them without the (T, T) tensor, and so do loadings of many tasks.
         """
+        found = self.matching_loadings() if self.n_tasks > _MANY else None
+        if found is not None:
+            d, W = (pt.as_tensor_variable(part) for part in found)
+            if other is None:
+                return d[task] + pt.sum(W[task] ** 2, axis=1)
+            return d[task][:, None] * pt.eq(task[:, None], other[None]) + W[task] @ W[other].T
         B = self.task_matrix()
         return pt.diagonal(B)[task] if other is None else B[task][:, other]
 

@@ -8,6 +8,8 @@ corrected, which print the transposes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,8 +63,7 @@ class Tree(TaskKernel):
         **arguments: Any,
     ):
         self.parent = _parents(required(parent, "parent"))
-        self._ancestors = _ancestors(self.parent)
-        self.depth = self._ancestors.sum(axis=1) - 1
+        self.depth = _depths(self.parent)
         self.tasks = _tasks(tasks, self.parent)
         super().__init__(input_dim, len(self.tasks), **arguments)
         if sigma is not None and level_sigma is not None:
@@ -82,6 +83,23 @@ class Tree(TaskKernel):
             return tensor(self.level_sigma)[self.depth]
         return tensor(self.sigma) * np.ones(len(self.parent))
 
+    @cached_property
+    def _ancestors(self) -> np.ndarray:
+        """Whether node j is node i or above it, (n_nodes, n_nodes) bool."""
+        result = np.zeros((len(self.parent), len(self.parent)), dtype=bool)
+        for node, above in self._upwards(np.arange(len(self.parent))):
+            result[node, above] = True
+        return result
+
+    def _upwards(self, nodes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Positions in ``nodes`` and nodes: these, then their parents, and so on to the root, each pair once."""
+        position, above = np.arange(len(nodes)), nodes
+        while len(above):
+            yield position, above
+            above = self.parent[above]
+            inside = above != -1
+            position, above = position[inside], above[inside]
+
     def task_matrix(self) -> Any:
         """Sums of squared steps over common ancestors."""
         above = self._ancestors[self.tasks].astype(np.float64)
@@ -89,12 +107,16 @@ class Tree(TaskKernel):
 
     def loadings(self) -> tuple[Any, Any]:
         """The steps that a task takes alone, and one column for every other node above tasks."""
-        above = self._ancestors[self.tasks].astype(np.float64)
-        alone = above.sum(axis=0) == 1
-        steps = self.steps()
-        own = above[:, alone] @ pt.square(steps[np.flatnonzero(alone)])
-        shared = np.flatnonzero(above.sum(axis=0) > 1)
-        return own, above[:, shared] * steps[shared]
+        pairs = list(self._upwards(self.tasks))
+        task, above = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+        below = np.bincount(above, minlength=len(self.parent))
+        steps, shared = self.steps(), np.flatnonzero(below > 1)
+        alone = below[above] == 1
+        own = pt.zeros(self.n_tasks)
+        own = pt.inc_subtensor(own[task[alone]], pt.square(steps[above[alone]]))
+        column = np.zeros((self.n_tasks, len(shared)))
+        column[task[~alone], np.searchsorted(shared, above[~alone])] = 1.0
+        return own, column * steps[shared]
 
     def formula(self) -> str:
         """The steps' lengths."""
@@ -120,18 +142,19 @@ def _parents(value: Any) -> np.ndarray:
     return parent
 
 
-def _ancestors(parent: np.ndarray) -> np.ndarray:
-    """Whether node j is node i or above it, (n_nodes, n_nodes) bool."""
-    n = len(parent)
-    result = np.zeros((n, n), dtype=bool)
-    for node in range(n):
-        above = node
-        while above != -1:
-            if result[node, above]:
-                raise ValueError(f"parent leads from node {above} back to it. Break the cycle.")
-            result[node, above] = True
-            above = int(parent[above])
-    return result
+def _depths(parent: np.ndarray) -> np.ndarray:
+    """Steps from the root to each node; raises where the parents lead in a circle."""
+    depth = np.zeros(len(parent), dtype=np.int64)
+    node, above = np.arange(len(parent)), parent
+    for _ in range(len(parent)):
+        inside = above != -1
+        node, above = node[inside], above[inside]
+        if not len(node):
+            return depth
+        depth[node] += 1
+        above = parent[above]
+    # Whoever still goes up goes round.
+    raise ValueError(f"parent leads from node {above[above != -1].min()} back to it. Break the cycle.")
 
 
 def _tasks(value: Any, parent: np.ndarray) -> np.ndarray:

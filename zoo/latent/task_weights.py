@@ -23,6 +23,7 @@ With r columns in W, time is O(N D^2) for the sums and O(T D^3 + T r^2 D^2 + r^3
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -46,6 +47,12 @@ class Loadings(NamedTuple):
     d: np.ndarray
     W: np.ndarray
     R: np.ndarray | None = None
+
+
+def _blocks(n_tasks: int, numbers: int) -> Iterator[slice]:
+    """Tasks some at a time, where each needs so many numbers."""
+    step = max(1, _ENTRIES // max(1, numbers))
+    return (slice(start, start + step) for start in range(0, n_tasks, step))
 
 
 class WeightSums(NamedTuple):
@@ -251,8 +258,11 @@ class WeightConditional:
         """Covariance of the shared part g of each task, (T, D, D)."""
         T, D = self.b.shape
         r = self.W.shape[1]
-        pairs = (self.W[:, :, None] * self.W[:, None, :]).reshape(T, r * r)
-        return np.asarray((pairs @ self._shared_cov.reshape(r * r, D * D)).reshape(T, D, D))
+        result, C = np.empty((T, D * D)), self._shared_cov.reshape(r * r, D * D)
+        for at in _blocks(T, r * r):
+            W = self.W[at]
+            result[at] = (W[:, :, None] * W[:, None, :]).reshape(len(W), r * r) @ C
+        return result.reshape(T, D, D)
 
     @cached_property
     def _white_cov(self) -> np.ndarray:
@@ -314,9 +324,7 @@ class WeightConditional:
         result = np.empty((size, D, T))
         # P^-1 = L L' has draws L z; g + sqrt(d) e = P^-1 g + d P^-1 b + sqrt(d) L z. Some tasks at a time: of many the
         # numbers on the way would be as many as the draws.
-        step = max(1, _ENTRIES // (D * size))
-        for start in range(0, T, step):
-            at = slice(start, start + step)
+        for at in _blocks(T, D * size):
             own, d = self.own[at], self.d[at]
             u = own @ np.tensordot(self.W[at], v, axes=1) + (d[:, None] * self.c[at])[:, :, None]
             free = d > 0.0
@@ -349,8 +357,10 @@ class WeightConditional:
         T, D = self.b.shape
         r = self.W.shape[1]
         rho, C = self._residual, self._shared_cov
-        inner = (self.A.reshape(T, D * D) @ C.reshape(r * r, D * D).T).reshape(T, r, r)
-        by_W = rho @ self.shared.T - np.einsum("tl,tlk->tk", self.W, inner)
+        by_W = rho @ self.shared.T
+        for at in _blocks(T, r * r):
+            inner = self.A[at].reshape(-1, D * D) @ C.reshape(r * r, D * D).T
+            by_W[at] -= np.einsum("tl,tlk->tk", self.W[at], inner.reshape(-1, r, r))
         V = self._common_cov
         trace = np.trace(self.A, axis1=1, axis2=2)
         by_d = 0.5 * (np.sum(rho**2, axis=1) - trace + np.sum((self.A @ V) * self.A, axis=(1, 2)))

@@ -16,7 +16,7 @@ from zoo.core.capabilities import AddRows
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
-from zoo.core.prior_density import coefficients_density
+from zoo.core.prior_density import coefficients_density, low_rank_density
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.run.chains import run_chains
@@ -168,6 +168,9 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         numbers = {**self.fixed_parameters(), **values}
         form = self.linear_form(self.covariance_function(numbers, data), data)
         Q = pt.eye(data.n_features) if form.Q is None else form.Q
+        if tasks.has_own_population(self):
+            d, W, _ = weight_graph(form, numbers["amplitude"])
+            return low_rank_density(values[name], Q, d, W)
         return coefficients_density(values[name], Q, numbers["amplitude"] ** 2 * form.task_matrix)
 
     def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:

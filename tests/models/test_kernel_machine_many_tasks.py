@@ -233,11 +233,11 @@ def test_entries_of_many_tasks_are_those_of_the_matrix(name, monkeypatch):
     data = make_data(T=5, weight=False)
     kernel = KERNELS[name](5, data.task_names)
     X = np.column_stack([data.X, data.task])
-    wanted, diagonal = kernel(X, X[:7]).eval(), kernel(X, diag=True).eval()
+    wanted, diagonal = kernel(X, X[::2]).eval(), kernel(X, diag=True).eval()
     known = Machine(kernel=kernel).fit(data, draws=2, **RUN)
     monkeypatch.setattr(task_kernel, "_MANY", 4)
     monkeypatch.setattr(description, "MOST_REPORTED", 4)
-    np.testing.assert_allclose(kernel(X, X[:7]).eval(), wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(kernel(X, X[::2]).eval(), wanted, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(kernel(X, diag=True).eval(), diagonal, rtol=1e-12)
 
     def refuse(self):

@@ -98,7 +98,58 @@ _RESPONSES = ("tests/inference/test_augmented_responses.py",)
 _KEPT = ("tests/core/test_keep.py",)
 _KNOWN_TASKS = ("tests/inference/test_known_tasks.py",)
 
+_MANY_TASKS = "tests/models/test_kernel_machine_many_tasks.py"
+
 MUTANTS: tuple[Mutant, ...] = (
+    # ---------------------------------------------------------------- kernel machines of many tasks
+    Mutant(
+        "machine_shared_part",
+        "tasks that are drawn again each have a draw of their own of what all share",
+        "zoo/latent/task_weights.py",
+        "own @ np.tensordot(self.W[at], v, axes=1)",
+        "own @ np.stack([np.tensordot(w, self.draw_shared(rng, size), axes=1) for w in self.W[at]])",
+        (f"{_MANY_TASKS}::test_tasks_that_are_drawn_again_have_their_joint_law",),
+    ),
+    Mutant(
+        "machine_common_part",
+        "unseen tasks of a fit without coefficients have what all share without its scale",
+        "zoo/models/kernel_machine/tasks.py",
+        "conditional.W[0, 0] * conditional.R @ v",
+        "conditional.R @ v",
+        (f"{_MANY_TASKS}::test_unseen_tasks_have_their_joint_law",),
+    ),
+    Mutant(
+        "machine_own_variance",
+        "what a task has of its own under kernel (22) forgets the number of tasks",
+        "zoo/models/kernel_machine/tasks.py",
+        "np.broadcast_to(square * lam * n_tasks, shape)",
+        "np.broadcast_to(square * lam, shape)",
+        (f"{_MANY_TASKS}::test_unseen_tasks_have_their_joint_law",),
+    ),
+    Mutant(
+        "machine_small_factor",
+        "small matrices of the tasks are factorised with a wrong index",
+        "zoo/latent/task_weights.py",
+        "total -= P[i, k] * P[j, k]",
+        "total -= P[i, k] * P[j, j]",
+        (f"{_MANY_TASKS}::test_the_law_is_that_of_dense_algebra[False-3]",),
+    ),
+    Mutant(
+        "prior_density_low_rank",
+        "the log prior of coefficients forgets what the columns of the covariance of tasks add to its determinant",
+        "zoo/core/prior_density.py",
+        "half_log_det = pt.sum(pt.log(pt.diagonal(inner))) + 0.5",
+        "half_log_det = 0.5",
+        (f"{_MANY_TASKS}::test_the_prior_density_needs_no_matrix_of_tasks",),
+    ),
+    Mutant(
+        "tree_loadings",
+        "a step that several tasks share counts for each of them alone",
+        "zoo/kernels/tree.py",
+        "alone = below[above] == 1",
+        "alone = below[above] <= 2",
+        (f"{_MANY_TASKS}::test_entries_of_many_tasks_are_those_of_the_matrix[tree]",),
+    ),
     # ---------------------------------------------------------------- fits that keep less than all draws
     Mutant(
         "known_tasks_noise",

@@ -204,7 +204,8 @@ class TaskTree:
         return result
 
     def _node(self, name: str, argument: str) -> int:
-        one_of(name, self.names, argument)
+        if not isinstance(name, str) or name not in self._position:  # one look at all names takes long
+            one_of(name, self.names, argument)
         return self._position[name]
 
     def _path(self, node: int) -> tuple[str, ...]:
@@ -245,9 +246,8 @@ class TaskTree:
 
     def for_tasks(self, task_names: Iterable[str]) -> np.ndarray:
         """Numbers of the nodes of these names, in their order: the ``tasks`` of :class:`zoo.kernels.Tree`."""
-        if isinstance(task_names, str):
-            task_names = [task_names]
-        return np.array([self._node(name, "task_names") for name in task_names], dtype=np.int64)
+        known = [task_names] if isinstance(task_names, str) else task_names
+        return np.array([self._node(name, "task_names") for name in known], dtype=np.int64)
 
     def kernel(
         self,

@@ -321,6 +321,19 @@ def test_what_does_not_fit_is_said_before_sampling(monkeypatch):
     assert fit.keep == "moments"
 
 
+def test_a_kernel_that_shares_too_much_is_refused(monkeypatch):
+    """Of a graph every task is a column: 5 copies of (200 x 2)^2 numbers take 6.4 MB; one column takes next to none."""
+    data = make_data(T=200, n=2, weight=False)
+    graph = zoo.kernels.TaskGraph.from_edges([("task 0", "task 1")], data.task_names)
+    machine = Machine(kernel=zoo.kernels.GraphLaplacian(3, graph, 0.5))
+    monkeypatch.setattr("zoo.support.memory.available_memory", lambda: 7_000_000)
+    with pytest.raises(
+        InsufficientMemoryError, match=r"kernel, which shares 200 columns among 200 tasks, would need 6\.4 MB"
+    ):
+        machine.fit(data, draws=2, **RUN)
+    assert Machine().fit(data, draws=2, **RUN).predict(np.ones((1, 2)), "task 1")["mean"].notnull().all()
+
+
 # ---------------------------------------------------------------- files
 
 

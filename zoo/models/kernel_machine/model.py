@@ -379,7 +379,8 @@ class MultiTaskKernelMachine(KernelMachineDescription):
     def _fit_map(
         self, data: Any, y: np.ndarray, run: Run, tol: float = 1e-6, max_iter: int = 100_000
     ) -> Result:
-        space = space_of(self, data, y)
+        # A support vector machine has no law of all coefficients.
+        space = space_of(self, data, y, joint=self.likelihood.word == "logistic")
         with space.threads():
             return Result(*machine.mode(self, space, run, tol, max_iter))
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytensor.tensor as pt
 from threadpoolctl import threadpool_limits
 
 from zoo.inference.row_span import Span, row_span
@@ -22,6 +23,8 @@ from zoo.latent.task_weights import Loadings, WeightSums, weight_sums
 from zoo.latent.wide_weights import DualConditional, DualRows, SpanConditional, white_rows
 from zoo.models.kernel_machine.description import KernelMachineDescription
 from zoo.models.kernel_machine.spaces import LARGE, AlignedSpace, FunctionSpace, WeightSpace, is_complete
+from zoo.support.memory import require_memory
+from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from typing import Any
@@ -32,6 +35,8 @@ __all__ = ["DualSpace", "SpanSpace", "space_of"]
 
 # Distinct rows up to which a matrix of their size is made.
 _MOST_ROWS = 12_000
+# The matrix of what tasks share, its factor, the inverse of it, and what is on the way.
+_COPIES = 5
 
 
 class DualSpace(WeightSpace):
@@ -134,14 +139,36 @@ def space_of(
     y: np.ndarray,
     aligned: bool = False,
     fast: bool = False,
+    joint: bool = True,
 ) -> Any:
-    """The cheapest form that the kernel has on these rows; ``aligned`` where Gaussian noise allows it."""
+    """The cheapest form that the kernel has on these rows; ``aligned`` where Gaussian noise allows it.
+
+    ``joint`` is whether the law of all coefficients is asked for, whose matrix must have room.
+    """
     if factory.is_linear(data):
         space = WeightSpace(factory, data, y, fast)
-        return space if data.n_features <= data.n_inputs else _cheapest_side(space)
+        if data.n_features > data.n_inputs:
+            return _cheapest_side(space)
+        if joint:
+            _require_room(factory, data)
+        return space
     if aligned and factory.is_product(data) and is_complete(data):
         return AlignedSpace(factory, data, y)
     return FunctionSpace(factory, data, y, fast)
+
+
+def _require_room(factory: KernelMachineDescription, data: KernelRows) -> None:
+    """Raise where the matrix of what tasks share, (r D, r D) for r columns, has no room."""
+    form = factory.linear_form(factory._kernel_at_start(data), data)
+    known = None if form.loadings is None else pt.as_tensor(form.loadings[1]).type.shape[1]
+    columns = data.n_tasks if form.loadings is None else known or 0
+    require_memory(
+        {"what tasks share": _COPIES * (columns * data.n_features) ** 2},
+        1,
+        f"kernel, which shares {counted(columns, 'column', ',')} among {counted(data.n_tasks, 'task', ',')},",
+        "Use a kernel that shares fewer columns (MeanRegularised, Clustered, a tree with fewer inner nodes), or fewer "
+        "tasks.",
+    )
 
 
 def _cheapest_side(space: WeightSpace) -> WeightSpace:

@@ -135,6 +135,15 @@ def test_other_models_have_them(factory):
     assert np.sqrt(np.mean((fit.predict(FRAME)["mean"] - FRAME["y"]) ** 2)) < 0.35
 
 
+def test_they_count_at_inputs_that_the_fit_has_not():
+    """There the functions of this model have a formula of their own, which has to know of them."""
+    fit = quick_fit(zoo.NIWGaussianProcess(shared=["age"]))
+    new = FRAME.assign(time=TIME + 0.01)
+    f = fit.predict_draws(new, random_seed=1)["f"]
+    gap = fit.predict(new, random_seed=1)["mean"] - f.mean(("chain", "draw"))
+    assert np.sqrt(np.mean(gap**2)) < 0.2 * float(f.std(("chain", "draw")).mean())
+
+
 def test_a_subclass_keeps_them():
     """Hooks of the user's own leave the shared part alone, and NUTS samples it."""
 

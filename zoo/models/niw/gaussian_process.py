@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 
 from zoo.core.fit import Fit
-from zoo.core.hooks import ModelData
+from zoo.core.hooks import SHARED, ModelData
 from zoo.data.multitask import MultiTaskData
 from zoo.kernels import Basis, LearnedKernel, describe, from_word, kernel_diagonal, kernel_matrix, restore
 from zoo.kernels.basis import distinct_rows
@@ -227,17 +227,19 @@ class NIWGaussianProcess(NIWBase):
             mean, variance = self._em_moments(fit, rows)
             tau, weight = self.em_prior(self._basis(fit.population_data).rank)
             return mean[None], np.sqrt(variance + weight / tau * left**2)[None]
-        if not left.any():
-            return None
         values = fit.posterior["function_values"].transpose("chain", "draw", "input", "task").to_numpy()
         back = self._basis(fit.population_data).half_inverse.T
-        sd = self._residual_sd(values, back, rng).reshape(-1, values.shape[-1])
+        # Where no row has more to say than the inputs of the fit, nothing is drawn.
+        sd = self._residual_sd(values, back, rng) if left.any() else np.zeros(values[..., 0, :].shape)
+        sd = sd.reshape(-1, values.shape[-1])
         flat = values.reshape(-1, *values.shape[2:])
         weights = np.asarray(rows.inputs[:, :-1])[rows.row]
         mean = np.empty((len(flat), rows.n_rows))
         for t in np.unique(rows.task):
             at = np.flatnonzero(rows.task == t)
             mean[:, at] = flat[:, :, t] @ weights[at].T
+        if rows.shared is not None:
+            mean += fit.posterior[SHARED].to_numpy().reshape(len(flat), -1) @ rows.shared.T
         return mean, left * sd[:, rows.task]
 
     def _residual(

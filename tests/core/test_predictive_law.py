@@ -16,7 +16,8 @@ from scipy.stats import norm
 
 import zoo
 from zoo.core.fit import Fit
-from zoo.core.predictive_law import NormalMixture, expectation
+from zoo.core.predictive_law import expectation
+from zoo.core.row_laws import NormalMixture
 from zoo.diagnostics import compare, log_loss, negative_log_predictive_density
 from zoo.likelihoods.gaussian import Gaussian
 

@@ -404,8 +404,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "mixture_without_spread",
         "the density of a mixture of normal laws without their standard deviations",
-        "zoo/core/predictive_law.py",
-        "parts = -0.5 * z**2 - np.log(self.sd) -",
+        "zoo/core/row_laws.py",
+        "parts = -0.5 * z**2 - np.log(block.sd) -",
         "parts = -0.5 * z**2 -",
         ("tests/core/test_predictive_law.py::test_moments_and_density_of_a_mixture",),
     ),

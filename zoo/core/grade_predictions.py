@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from zoo.core.predictive_law import expectation, function_law, parameters_beside
+from zoo.core.function_law import function_law, given_draws
+from zoo.core.predictive import draws_by_block
+from zoo.core.predictive_law import expectation, parameters_beside
 from zoo.core.protocols import Fitted
-from zoo.core.responses import drawn_responses, likelihood_overridden, parameters_by_row
+from zoo.core.responses import likelihood_overridden, of_rows, parameters_by_row, parameters_by_task
+from zoo.core.row_laws import Block
 from zoo.data.multitask import MultiTaskData
 
 __all__ = ["grade_summaries"]
@@ -66,16 +69,38 @@ def _probabilities(
 ) -> np.ndarray:
     """Probability of each grade at each row, (n, K), averaged over the draws."""
     likelihood = fit.factory.likelihood
-    law = None if new_task or likelihood_overridden(fit) else function_law(fit, rows, rng)
-    if law is None:
-        f, y = drawn_responses(fit, rows, posterior, rng, restore=False)
-        if likelihood_overridden(fit):
-            return np.stack([(y == k).mean(axis=0) for k in range(1, likelihood.n_grades + 1)], axis=1)
-        parameters = parameters_by_row(fit, rows, posterior, len(f))
-        found = likelihood.grade_probabilities(f, **parameters)
+    if likelihood_overridden(fit):
+        return _of_draws(fit, rows, posterior, rng)
+    law = None if new_task else function_law(fit, rows, rng)
+    if law is not None:
+        parameters = parameters_beside(fit, rows, law)
+    elif likelihood.normal_noise:
+        law, parameters = given_draws(fit, rows, posterior, rng), parameters_by_task(fit, posterior)
     else:
-        found = _given_normal(likelihood, law.mean, law.sd, parameters_beside(fit, rows, law))
-    return np.asarray(found.mean(axis=1).T)
+        return _of_draws(fit, rows, posterior, rng)
+
+    def probabilities(block: Block) -> np.ndarray:
+        known = of_rows(parameters, rows.task[block.rows])
+        return np.asarray(_given_normal(likelihood, block.mean.T, block.sd.T, known).mean(axis=1).T)
+
+    # A density that is a graph is compiled for each block, which threads must not do at once.
+    return law.reduce(probabilities, threads=likelihood.normal_noise)
+
+
+def _of_draws(
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """The same by draws of the model's graph: of y where a hook says what it is, else of f."""
+    likelihood = fit.factory.likelihood
+    result = np.empty((rows.n_rows, likelihood.n_grades))
+    for block, f, y in draws_by_block(fit.factory, rows, posterior, rng):
+        if likelihood_overridden(fit):
+            grades = range(1, likelihood.n_grades + 1)
+            result[block] = np.stack([(y == k).mean(axis=0) for k in grades], axis=1)
+        else:
+            parameters = parameters_by_row(fit, rows.take(block), posterior)
+            result[block] = likelihood.grade_probabilities(f, **parameters).mean(axis=1).T
+    return result
 
 
 def _given_normal(

@@ -136,12 +136,15 @@ class ModelHooks(OwnPriors):
         """Function value of every row, here linear in the features with ``priors["coefficients"]``."""
         return data.linear(priors["coefficients"])
 
-    # What `Fit.in_data_units` asks for: a hook of another kind has not this mark.
+    # What `Fit.in_data_units` and predictions ask for: a hook of another kind has not these marks.
     latent.is_linear = True  # type: ignore[attr-defined]
+    latent.linear_given_coefficients = True  # type: ignore[attr-defined]
 
     def shared_part(self, data: ModelData) -> Any:
         """What is added to :meth:`latent` in every row, (N,); None, as here, where it is nothing."""
         return None
+
+    shared_part.is_linear = True  # type: ignore[attr-defined]
 
     def _gibbs(self, computes: str, engine: Callable[..., Result]) -> Method:
         """A Gibbs sampler, by chains that write checkpoints and can go on."""

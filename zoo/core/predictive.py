@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ __all__ = [
     "PointwiseLogLikelihood",
     "at_draws",
     "depends_on",
+    "draws_by_block",
     "hidden_variables",
     "joint_draws",
     "normal_summary",
@@ -45,27 +46,38 @@ def predictive_draws(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws of f and y at new rows, each (S, n) for S posterior draws.
 
-    The model is assembled on the new rows, its posterior variables become inputs, and f and y are evaluated
-    draw by draw.
-
     Parameters
     ----------
     rows : MultiTaskData
         New rows on the model's scale; their ``y`` is a placeholder.
     posterior : dict of (chain, draw, ...) arrays
     """
-    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
-    n_draws = len(next(iter(flat.values())))
+    n_draws = _n_draws(posterior)
     require_memory(
         {"f": rows.n_rows, "y": rows.n_rows},
         n_draws,
         f"predictions of {counted(rows.n_rows, 'row', ',')} by {counted(n_draws, 'draw', ',')}",
         "Predict fewer rows at a time.",
     )
-    # Alternatives of one choice cannot be drawn apart.
-    step = max(1, _VALUES_PER_BLOCK // n_draws) if rows.choice is None else rows.n_rows
     f = np.empty((n_draws, rows.n_rows))
     y = np.empty((n_draws, rows.n_rows))
+    for block, of_f, of_y in draws_by_block(factory, rows, posterior, rng):
+        f[:, block], y[:, block] = of_f, of_y
+    return f, y
+
+
+def draws_by_block(
+    factory: Model, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """The same for some rows at a time: which ones, f and y.
+
+    The model is assembled on the new rows, its posterior variables become inputs, and f and y are evaluated
+    draw by draw.
+    """
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in posterior.items()}
+    n_draws = _n_draws(posterior)
+    # Alternatives of one choice cannot be drawn apart.
+    step = max(1, _VALUES_PER_BLOCK // n_draws) if rows.choice is None else rows.n_rows
     gaps = gap_slices(rows)
     for start in range(0, rows.n_rows, step):
         block = slice(start, min(start + step, rows.n_rows))
@@ -73,9 +85,14 @@ def predictive_draws(
         of_block = dict(flat)
         if MISSING in flat:
             of_block[MISSING] = flat[MISSING][:, gaps[block.start] : gaps[block.stop]]
+        f, y = np.empty((2, n_draws, block.stop - block.start))
         for s in range(n_draws):
-            f[s, block], y[s, block] = function(*(of_block[name][s] for name in inputs))
-    return f, y
+            f[s], y[s] = function(*(of_block[name][s] for name in inputs))
+        yield block, f, y
+
+
+def _n_draws(posterior: Mapping[str, np.ndarray]) -> int:
+    return int(np.prod(next(iter(posterior.values())).shape[:2]))
 
 
 def at_draws(

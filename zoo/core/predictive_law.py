@@ -15,34 +15,33 @@ draws that share their hyper-parameters, have S = 1.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri
 
 from zoo.core.breakdown import require_finite
 from zoo.core.drawn import as_arrays, draws_of
+from zoo.core.function_law import function_law, given_draws
+from zoo.core.linear_laws import linear_laws
+from zoo.core.predictive import draws_by_block
 from zoo.core.protocols import Fitted
 from zoo.core.responses import (
     class_probability,
     drawn_at_moments,
-    drawn_responses,
     likelihood_overridden,
     mean_response,
     most_probable,
-    parameters_by_row,
+    of_rows,
+    parameters_by_task,
+    restored,
     user_labels,
 )
+from zoo.core.row_laws import Block, NormalMixture, Responses, RowLaws
 from zoo.data.multitask import MultiTaskData
 from zoo.likelihoods.base import Likelihood
 
 __all__ = [
-    "NormalMixture",
     "expectation",
-    "function_law",
     "has_normal_noise",
     "leave_one_out",
     "parameters_beside",
@@ -50,99 +49,12 @@ __all__ = [
     "summaries",
 ]
 
-# Numbers that are worked on at once.
-_BLOCK = 2_000_000
 # Quadrature over normal laws: the largest step, in standard deviations and in units of f, and where it ends.
 _STEP, _REACH = 0.25, 7.0
 _MOST_NODES = 2001
-# Quantiles: steps by Newton's rule, and then by halving.
-_NEWTON, _HALVINGS = 12, 60
-# A step of Newton's rule this small, in units of the smallest standard deviation, leaves the square of it.
-_CLOSE = 1e-5
 # Share of a row's noise variance that the row's own response must leave: below it the difference is rounding.
 _LEAST_LEFT = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class NormalMixture:
-    """Mixtures with equal weights of S normal laws, one mixture for each of n rows.
-
-    Parameters
-    ----------
-    mean, sd : (S, n) array
-        A standard deviation of 0 is a point.
-    """
-
-    mean: np.ndarray
-    sd: np.ndarray
-
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation, (n,) each."""
-        return self.mean.mean(axis=0), np.sqrt(self.mean.var(axis=0) + np.mean(self.sd**2, axis=0))
-
-    def log_density(self, y: np.ndarray) -> np.ndarray:
-        """Log density at one value for each row, (n,)."""
-        z = (y - self.mean) / self.sd
-        parts = -0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2.0 * np.pi)
-        return np.asarray(logsumexp(parts, axis=0) - np.log(len(parts)))
-
-    def quantile(self, probability: float) -> np.ndarray:
-        """The value below which this probability lies, (n,)."""
-        if len(self.mean) == 1:
-            return np.asarray(self.mean[0] + ndtri(probability) * self.sd[0])
-        result = np.empty(self.mean.shape[1])
-        step = max(1, _BLOCK // len(self.mean))
-        for start in range(0, len(result), step):
-            block = slice(start, start + step)
-            result[block] = _quantile(self.mean[:, block], self.sd[:, block], probability)
-        return result
-
-    def summary(self, ci_prob: float) -> dict[str, np.ndarray]:
-        """``mean``, ``sd`` and the central interval's ``lower`` and ``upper``, (n,) each."""
-        mean, sd = self.moments()
-        tail = (1.0 - ci_prob) / 2.0
-        return {
-            "mean": mean,
-            "sd": sd,
-            "lower": self.quantile(tail),
-            "upper": self.quantile(1.0 - tail),
-        }
-
-    def restored(self, transform: Any) -> NormalMixture:
-        """The same on the scale before ``standardize``."""
-        if transform is None:
-            return self
-        return NormalMixture(transform.restore_y(self.mean), self.sd * transform.y_scale)
-
-
-def _quantile(mean: np.ndarray, sd: np.ndarray, probability: float) -> np.ndarray:
-    """Roots of the distribution functions: Newton's steps inside a bracket, which also halve it where they fail."""
-    if not sd.any():
-        return np.asarray(np.quantile(mean, probability, axis=0))
-    # Between the extremes of the parts' own quantiles lies that of the mixture.
-    own = mean + ndtri(probability) * sd
-    low, high = own.min(axis=0), own.max(axis=0)
-    scale = np.maximum(sd, np.finfo(float).tiny)
-    x = np.clip(
-        mean.mean(axis=0) + ndtri(probability) * np.sqrt(mean.var(axis=0) + np.mean(sd**2, axis=0)), low, high
-    )
-    close, left = _CLOSE * np.minimum(sd.min(axis=0), high - low), np.arange(len(x))
-    for i in range(_NEWTON + _HALVINGS):
-        at = x[left]
-        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            z = (at - mean[:, left]) / scale[:, left]
-            gap = ndtr(z).mean(axis=0) - probability
-            density = np.mean(np.exp(-0.5 * z**2) / scale[:, left], axis=0) / np.sqrt(2.0 * np.pi)
-            newton = at - gap / density
-        low[left], high[left] = np.where(gap < 0.0, at, low[left]), np.where(gap < 0.0, high[left], at)
-        near = np.abs(newton - at) <= close[left]
-        inside = (newton > low[left]) & (newton < high[left]) & (i < _NEWTON)
-        moved = np.where(inside, newton, 0.5 * (low[left] + high[left]))
-        x[left] = np.where(gap == 0.0, at, np.where(near, newton, moved))
-        left = left[~near & (x[left] != at)]
-        if not len(left):
-            break
-    return np.asarray(x)
+_COLUMNS = ("mean", "sd", "lower", "upper")
 
 
 def expectation(function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
@@ -168,24 +80,6 @@ def expectation(function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, 
 # ---------------------------------------------------------------- of a fit
 
 
-def function_law(fit: Fitted, rows: MultiTaskData, rng: np.random.Generator) -> NormalMixture | None:
-    """The law of f at prepared rows of known tasks, given each posterior draw; None where the factory does not say it.
-
-    It is what the original hooks imply: of a subclass that overrides one of them, draws by its own graph count.
-    """
-    factory = fit.factory
-    kind = type(factory)
-    owner = next(cls for cls in kind.__mro__ if "conditional_moments" in vars(cls))
-    for hook in (*factory.hooks, "predictive_posterior"):
-        if inspect.getattr_static(kind, hook, None) is not inspect.getattr_static(owner, hook, None):
-            return None
-    found = factory.conditional_moments(fit, rows, rng)
-    if found is None:
-        return None
-    mean, sd = (np.asarray(part, dtype=np.float64) for part in found)
-    return NormalMixture(mean, np.broadcast_to(sd, mean.shape))
-
-
 def has_normal_noise(fit: Fitted) -> bool:
     """Whether y is normal around f by the factory's likelihood, and no hook says otherwise."""
     kind = type(fit.factory.likelihood)
@@ -196,9 +90,9 @@ def has_normal_noise(fit: Fitted) -> bool:
     return own and not likelihood_overridden(fit)
 
 
-def _noise(fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Standard deviation of y around f on the model's scale, (S or 1, n or 1)."""
-    parameters = parameters_by_row(fit, rows, posterior, _size(posterior))
+def _noise(fit: Fitted, posterior: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Standard deviation of y around f on the model's scale, (S or 1, T or 1)."""
+    parameters = parameters_by_task(fit, posterior)
     return np.atleast_2d(np.asarray(fit.factory.likelihood.normal_sd(**parameters), dtype=np.float64))
 
 
@@ -212,7 +106,7 @@ def response_law(
     posterior: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     new_task: bool = False,
-) -> NormalMixture | None:
+) -> RowLaws | None:
     """The law of y at prepared rows on the user's scale, where it is normal given f; else None.
 
     ``posterior`` holds the draws that predictions are made of, for where f has no law in closed form.
@@ -221,15 +115,12 @@ def response_law(
         return None
     law = None if new_task else function_law(fit, rows, rng)
     if law is None:
-        f = drawn_responses(fit, rows, posterior, rng, restore=False)[0]
-        law = NormalMixture(f, np.zeros_like(f))
-        noise = _noise(fit, rows, posterior)
+        law, noise = given_draws(fit, rows, posterior, rng), _noise(fit, posterior)
     else:
-        noise = _noise(fit, rows, as_arrays(draws_of(fit, rows.task_names)))
-    if len(law.mean) == 1:
+        noise = _noise(fit, as_arrays(draws_of(fit, rows.task_names)))
+    if law.n_draws == 1:
         noise = noise[:1]
-    sd = np.broadcast_to(np.sqrt(law.sd**2 + noise**2), law.mean.shape)
-    return NormalMixture(law.mean, sd).restored(fit.data.transform)
+    return Responses(law, noise, rows.task, fit.data.transform)
 
 
 def leave_one_out(fit: Fitted) -> np.ndarray | None:
@@ -258,10 +149,11 @@ def leave_one_out(fit: Fitted) -> np.ndarray | None:
         return None
     rows = fit.factory.prepare(fit.data, fit.population_data, fit.data)
     law = function_law(fit, rows, np.random.default_rng(0))
-    if law is None or len(law.mean) > 1:
+    if not isinstance(law, NormalMixture) or law.n_draws > 1:
         return None
     y = fit.factory.validate_quietly(fit.data)
-    variance = np.broadcast_to(_noise(fit, rows, as_arrays(draws_of(fit, rows.task_names)))[0] ** 2, y.shape)
+    noise = _noise(fit, as_arrays(draws_of(fit, rows.task_names)))[0]
+    variance = np.broadcast_to(noise[rows.task] if len(noise) > 1 else noise, y.shape) ** 2
     left = 1.0 - law.sd[0] ** 2 / variance
     if np.any(left < _LEAST_LEFT):
         row = int(np.argmin(left))
@@ -275,15 +167,13 @@ def leave_one_out(fit: Fitted) -> np.ndarray | None:
     )
 
 
-def parameters_beside(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> dict[str, np.ndarray]:
-    """Parameters of the likelihood beside each part of a law of f: of one part, those of the first draw."""
-    own = as_arrays(draws_of(fit, rows.task_names))
-    parameters = parameters_by_row(fit, rows, own, _size(own))
-    return {name: v[:1] for name, v in parameters.items()} if len(law.mean) == 1 else parameters
+def parameters_beside(fit: Fitted, rows: MultiTaskData, law: RowLaws) -> dict[str, np.ndarray]:
+    """Parameters of the likelihood beside the draws of a law of f at rows of known tasks, (S, T) or (S, 1).
 
-
-def _size(posterior: Mapping[str, np.ndarray]) -> int:
-    return int(np.prod(next(iter(posterior.values())).shape[:2]))
+    Of one law for all draws, those of the first draw.
+    """
+    parameters = parameters_by_task(fit, as_arrays(draws_of(fit, rows.task_names)))
+    return {name: v[:1] for name, v in parameters.items()} if law.n_draws == 1 else parameters
 
 
 def summaries(
@@ -299,19 +189,58 @@ def summaries(
     if not likelihood.labels:
         law = response_law(fit, rows, posterior, rng, new_task)
         return _real(fit, rows, posterior, rng, new_task, ci_prob) if law is None else law.summary(ci_prob)
-    law = None if new_task or likelihood.of_choices else function_law(fit, rows, rng)
-    if law is None:
-        f, y = drawn_responses(fit, rows, posterior, rng)
-        result = NormalMixture(f, np.zeros_like(f)).summary(ci_prob)
-        result["probability"] = class_probability(fit, rows, posterior, f, y).mean(axis=0)
-    else:
-        result = law.summary(ci_prob)
-        parameters = parameters_beside(fit, rows, law)
-        result["probability"] = expectation(
-            lambda f: likelihood.probability(f, **parameters), law.mean, law.sd
-        ).mean(axis=0)
+    result = _of_labels(fit, rows, posterior, rng, new_task, ci_prob)
     chosen = most_probable(rows, result["probability"]) if likelihood.of_choices else result["mean"]
     result["label"] = user_labels(fit, chosen)
+    return result
+
+
+def _of_labels(
+    fit: Fitted,
+    rows: MultiTaskData,
+    posterior: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+    new_task: bool,
+    ci_prob: float,
+) -> dict[str, np.ndarray]:
+    """Summaries of f, and the probability of the positive class."""
+    likelihood = fit.factory.likelihood
+    law = None if new_task or likelihood.of_choices else function_law(fit, rows, rng)
+    if law is not None:
+        parameters = parameters_beside(fit, rows, law)
+    elif not (likelihood.of_choices or likelihood_overridden(fit)):
+        law = linear_laws(fit.factory, rows, posterior)
+        parameters = parameters_by_task(fit, posterior)
+    if law is None:
+        return _of_drawn_labels(fit, rows, posterior, rng, ci_prob)
+
+    def positive(block: Block) -> np.ndarray:
+        known = of_rows(parameters, rows.task[block.rows])
+        by_draw = expectation(lambda f: likelihood.probability(f, **known), block.mean.T, block.sd.T)
+        return np.asarray(by_draw.mean(axis=0))
+
+    # A density that is a graph is compiled for each block, which threads must not do at once.
+    result, found = law.summary_with(
+        ci_prob, positive, type(likelihood).probability is not Likelihood.probability
+    )
+    result["probability"] = found[:, 0]
+    return result
+
+
+def _of_drawn_labels(
+    fit: Fitted,
+    rows: MultiTaskData,
+    posterior: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+    ci_prob: float,
+) -> dict[str, np.ndarray]:
+    """The same by draws of the model's graph."""
+    result = {name: np.empty(rows.n_rows) for name in (*_COLUMNS, "probability")}
+    for block, f, y in draws_by_block(fit.factory, rows, posterior, rng):
+        found = NormalMixture(f, np.broadcast_to(0.0, f.shape)).summary(ci_prob)
+        found["probability"] = class_probability(fit, rows.take(block), posterior, f, y).mean(axis=0)
+        for name, values in found.items():
+            result[name][block] = values
     return result
 
 
@@ -325,23 +254,23 @@ def _real(
 ) -> dict[str, np.ndarray]:
     """Of real responses with another noise than a normal one: by draws of y, around the law of f where it is one."""
     law = None if new_task else function_law(fit, rows, rng)
-    if law is None or len(law.mean) > 1:
-        f, y = drawn_responses(fit, rows, posterior, rng)
-        mean = mean_response(fit, rows, posterior, f, y)
-    else:
-        f, y = drawn_at_moments(fit, (law.mean[0], law.sd[0]), posterior, rng)
-        mean = _mean_at(fit, rows, law)
+    if isinstance(law, NormalMixture) and law.n_draws == 1:
+        _, y = drawn_at_moments(fit, (law.mean[0], law.sd[0]), posterior, rng)
+        return {**_of_drawn(y, ci_prob), "mean": _mean_at(fit, rows, law)}
+    result = {name: np.empty(rows.n_rows) for name in _COLUMNS}
+    for block, f, y in draws_by_block(fit.factory, rows, posterior, rng):
+        f, y = restored(fit, f, y)
+        found = {**_of_drawn(y, ci_prob), "mean": mean_response(fit, rows.take(block), posterior, f, y)}
+        for name, values in found.items():
+            result[name][block] = values
+    return result
+
+
+def _of_drawn(y: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
+    """Summaries of draws (S, n)."""
     require_finite({"y": y})
-    tail = (1.0 - ci_prob) / 2.0
     # Squares beyond all floats make an infinite sd, which the caller refuses.
-    with np.errstate(over="ignore"):
-        sd = y.std(axis=0)
-    return {
-        "mean": mean,
-        "sd": sd,
-        "lower": np.quantile(y, tail, axis=0),
-        "upper": np.quantile(y, 1.0 - tail, axis=0),
-    }
+    return NormalMixture(y, np.broadcast_to(0.0, y.shape)).summary(ci_prob)
 
 
 def _mean_at(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> np.ndarray:
@@ -350,6 +279,6 @@ def _mean_at(fit: Fitted, rows: MultiTaskData, law: NormalMixture) -> np.ndarray
     if type(likelihood).mean is Likelihood.mean:
         mean = law.mean[0]
     else:
-        parameters = parameters_beside(fit, rows, law)
+        parameters = of_rows(parameters_beside(fit, rows, law), rows.task)
         mean = expectation(lambda f: likelihood.mean(f, **parameters), law.mean, law.sd)[0]
     return mean if transform is None else np.asarray(transform.restore_y(mean))

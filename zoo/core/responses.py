@@ -22,7 +22,10 @@ __all__ = [
     "likelihood_overridden",
     "mean_response",
     "most_probable",
+    "of_rows",
     "parameters_by_row",
+    "parameters_by_task",
+    "restored",
     "user_labels",
 ]
 
@@ -36,7 +39,7 @@ def drawn_responses(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws (S, n) of f and y on the user's scale (labels stay -1/+1), or on the model's."""
     f, y = predictive_draws(fit.factory, rows, posterior, rng)
-    return _restored(fit, f, y) if restore else (f, y)
+    return restored(fit, f, y) if restore else (f, y)
 
 
 def drawn_at_moments(
@@ -50,10 +53,11 @@ def drawn_at_moments(
     f = moments[0] + moments[1] * rng.standard_normal((chains * draws, len(moments[0])))
     likelihood = fit.factory.likelihood
     y = responses_given(likelihood, f, {name: posterior[name][0, 0] for name in likelihood.learned}, rng)
-    return _restored(fit, f, y)
+    return restored(fit, f, y)
 
 
-def _restored(fit: Fitted, f: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def restored(fit: Fitted, f: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of f and y on the user's scale; labels stay -1/+1."""
     if fit.data.transform is None or fit.factory.likelihood.labels:
         return f, y
     return fit.data.transform.restore_y(f), fit.data.transform.restore_y(y)
@@ -65,7 +69,7 @@ def class_probability(
     """Probability of the positive class at each draw and row, (S, n)."""
     if likelihood_overridden(fit):
         return y == 1.0
-    parameters: dict[str, Any] = parameters_by_row(fit, rows, posterior, len(f))
+    parameters: dict[str, Any] = parameters_by_row(fit, rows, posterior)
     if fit.factory.likelihood.of_choices:
         parameters["choice"] = rows.choice
     return np.asarray(fit.factory.likelihood.probability(f, **parameters))
@@ -81,20 +85,27 @@ def mean_response(
     # Where y has mean f, nothing else is looked at. Otherwise y is on its own scale, as counts are.
     if type(likelihood).mean is Likelihood.mean:
         return np.asarray(f.mean(axis=0))
-    means = likelihood.mean(f, **parameters_by_row(fit, rows, posterior, len(f)))
+    means = likelihood.mean(f, **parameters_by_row(fit, rows, posterior))
     return np.asarray(means.mean(axis=0))
 
 
 def parameters_by_row(
-    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray], n_draws: int
+    fit: Fitted, rows: MultiTaskData, posterior: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Draws of the likelihood's parameters, (S, n), or (S, 1) where all rows have the same."""
-    parameters = {}
-    for name in fit.factory.likelihood.learned:
-        if name in posterior:  # a field of the model that is a number does not stand there
-            draws = posterior[name].reshape(n_draws, -1)
-            parameters[name] = draws if draws.shape[1] == 1 else draws[:, rows.task]
-    return parameters
+    return of_rows(parameters_by_task(fit, posterior), rows.task)
+
+
+def of_rows(parameters: Mapping[str, np.ndarray], task: np.ndarray) -> dict[str, np.ndarray]:
+    """Parameters of tasks, (S, T) or (S, 1), at rows of these tasks: (S, n) or (S, 1)."""
+    return {name: v if v.shape[1] == 1 else v[:, task] for name, v in parameters.items()}
+
+
+def parameters_by_task(fit: Fitted, posterior: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws of the likelihood's parameters, (S, T), or (S, 1) where all tasks have the same."""
+    # A field of the model that is a number does not stand in the posterior.
+    found = {name: posterior[name] for name in fit.factory.likelihood.learned if name in posterior}
+    return {name: v.reshape(v.shape[0] * v.shape[1], -1) for name, v in found.items()}
 
 
 def likelihood_overridden(fit: Fitted) -> bool:

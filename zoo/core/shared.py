@@ -201,6 +201,8 @@ class SharedCoefficients(ModelFactory):
             scale = pt.concatenate([pt.atleast_1d(of_fixed), of_effects])[index]
         return data.of_shared(pm.Normal(SHARED, 0.0, scale, dims="shared_feature"))
 
+    shared_part.is_linear = True  # type: ignore[attr-defined]
+
     def engine_shared(self, data: MultiTaskData) -> SharedFeatures | None:
         """The shared features of prepared data, as engines take them."""
         if data.shared is None:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from zoo.distributions import hinge as distributions
 from zoo.inference.augmentation import Augmentation, sums_of_losses
@@ -16,6 +15,7 @@ from zoo.inference.compiled import njit
 from zoo.inference.gibbs.draws import inverse_gaussians
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.laws import Law
+from zoo.likelihoods.logistic import logistic
 from zoo.likelihoods.weighted import observed
 from zoo.support.checks import positive
 
@@ -67,8 +67,10 @@ class _HingeLoss(Likelihood):
 
     def probability(self, f: np.ndarray, **parameters: Any) -> np.ndarray:
         """Normalised probability of +1."""
-        C = parameters.get("C")
-        return expit(self.minus_loss(f, np.ones(()), C) - self.minus_loss(f, -np.ones(()), C))
+        # max(0, m + f) - max(0, m - f) = f + f, but for one of them beyond the margin.
+        return logistic(
+            2.0 * self.value_of("C", parameters.get("C")) * (f + np.clip(f, -self.margin, self.margin))
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

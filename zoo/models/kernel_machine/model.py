@@ -182,6 +182,8 @@ class MultiTaskKernelMachine(KernelMachineDescription):
             return priors["function_values"][rows.point]
         return conditional_function(rows, priors)
 
+    latent.linear_given_coefficients = True  # type: ignore[attr-defined]
+
     # ---------------------------------------------------------------- prediction
 
     def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:

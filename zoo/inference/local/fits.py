@@ -14,23 +14,28 @@ with the features, for local linear fits, followed by their products with :math:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.spatial import cKDTree
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from zoo.inference.local.windows import Window, windows
+from zoo.inference.local.compiled_fits import ridge_values
+from zoo.inference.local.windows import CUT, Window, widths, windows
 
 __all__ = ["LocalFit", "LocalRegressions", "cross_validation"]
 
 # Features up to which one thread is fastest.
 _SMALL = 64
+# Rows of a fit up to which a place looks at all of them, and places that one thread takes at a time.
+_MOST_ROWS, _PLACES = 30_000, 512
 _NEWTON_STEPS, _HALVINGS, _TOLERANCE = 50, 30, 1e-9
 
 
@@ -135,6 +140,9 @@ class LocalRegressions:
     ) -> tuple[np.ndarray, np.ndarray]:
         r"""Value of the function and :math:`x' H^{-1} x` of each row, (n,); rows at one place share a fit."""
         centres, position = np.unique(z, axis=0, return_inverse=True)
+        size = X.shape[1] * (1 + self.degree * z.shape[1])
+        if not self.labels and len(self.y) <= _MOST_ROWS and size <= _SMALL:
+            return self._ridge_at_rows(X, centres, position.ravel(), bandwidth, lam)
         members = _members(position.ravel(), len(centres))
         value, spread = np.empty(len(X)), np.empty(len(X))
         with self.threads():
@@ -142,6 +150,40 @@ class LocalRegressions:
                 value[rows] = X[rows] @ fit.mean[: X.shape[1]]
                 spread[rows] = fit.spread(X[rows])
         return value, spread
+
+    def _ridge_at_rows(
+        self, X: np.ndarray, centres: np.ndarray, position: np.ndarray, bandwidth: float, lam: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same of squared losses, compiled; threads share the places."""
+        order = np.argsort(position, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(position, minlength=len(centres)))])
+        width = widths(self.tree, centres, bandwidth, self.kernel, self.least)
+        fitted = [np.ascontiguousarray(part.T, dtype=np.float64) for part in (self.X, self.y, self.z)]
+        weight = np.ones(len(self.y)) if self.weight is None else self.weight
+        asked = np.ascontiguousarray(X[order], dtype=np.float64)
+        value, spread = np.empty((2, len(X)))
+
+        def some(part: slice) -> float:
+            about = (self.kernel == "gaussian", CUT[self.kernel], self.degree, float(lam))
+            first, last = starts[part.start], starts[part.stop]
+            return float(
+                ridge_values(
+                    *fitted, weight, centres[part], width[part], *about, starts[part.start : part.stop + 1] - first,
+                    asked[first:last], value[first:last], spread[first:last],
+                )
+            )  # fmt: skip
+
+        parts = [slice(i, min(i + _PLACES, len(centres))) for i in range(0, len(centres), _PLACES)]
+        try:
+            with ThreadPoolExecutor(joblib.cpu_count()) as pool:
+                least = min(pool.map(some, parts)) if len(parts) > 1 else some(parts[0])
+        except ZeroDivisionError:  # nothing at all is left of a diagonal entry
+            least = 0.0
+        if least <= 0.0:
+            raise _too_small(lam)
+        result = np.empty((2, len(X)))
+        result[0, order], result[1, order] = value, spread
+        return result[0], result[1]
 
     def noise_variance(self, bandwidth: float, lam: float, rows: np.ndarray) -> float:
         r"""Mean of :math:`e_n^2 / (1 - h_n)` over rows, with the residual e and leverage h at the row's place.
@@ -254,9 +296,13 @@ def _factor(H: np.ndarray, lam: float) -> np.ndarray:
     try:
         return cholesky(penalised, lower=True, check_finite=False)
     except LinAlgError:
-        raise ValueError(
-            f"lam is {lam:g}, too small for features that are nearly collinear near some place. Give a larger one."
-        ) from None
+        raise _too_small(lam) from None
+
+
+def _too_small(lam: float) -> ValueError:
+    return ValueError(
+        f"lam is {lam:g}, too small for features that are nearly collinear near some place. Give a larger one."
+    )
 
 
 def _solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -8,15 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-__all__ = ["KERNELS", "Window", "kernel_weight", "windows"]
+__all__ = ["CUT", "KERNELS", "Window", "kernel_weight", "widths", "windows"]
 
 KERNELS = ("epanechnikov", "gaussian")
 """Kernels k with k(0) = 1, ``max(0, 1 - u^2)`` and ``exp(-u^2 / 2)`` at the distance u, in bandwidths."""
 
-# Distances in bandwidths: without a row nearer than this a window is empty; rows further off than this have no weight
-# (a Gaussian's is below 1e-16); at this one the weight is one half.
+CUT = {"epanechnikov": 1.0, "gaussian": 8.6}
+"""Rows further off than this, in bandwidths, have no weight (a Gaussian's is below 1e-16)."""
+
+# Distances in bandwidths: without a row nearer than this a window is empty; at the other one the weight is one half.
 _EMPTY = {"epanechnikov": 1.0, "gaussian": 3.0}
-_CUT = {"epanechnikov": 1.0, "gaussian": 8.6}
 _HALF = {"epanechnikov": 0.5**0.5, "gaussian": (2.0 * np.log(2.0)) ** 0.5}
 # Places whose rows are looked up together, and the share of all rows above which a window takes every row: both bound
 # the memory of the lists of neighbours.
@@ -58,8 +59,8 @@ def windows(
         rows have half the weight of the centre or more.
     """
     z = np.asarray(tree.data)
-    width = _widths(tree, centres, bandwidth, kernel, least)
-    radius = width * _CUT[kernel]
+    width = widths(tree, centres, bandwidth, kernel, least)
+    radius = width * CUT[kernel]
     for start in range(0, len(centres), _BLOCK):
         block = slice(start, start + _BLOCK)
         sizes = tree.query_ball_point(centres[block], radius[block], return_length=True)
@@ -71,7 +72,7 @@ def windows(
             yield Window(rows, kernel_weight(kernel, np.einsum("np,np->n", offset, offset)), offset)
 
 
-def _widths(tree: cKDTree, centres: np.ndarray, bandwidth: float, kernel: str, least: int) -> np.ndarray:
+def widths(tree: cKDTree, centres: np.ndarray, bandwidth: float, kernel: str, least: int) -> np.ndarray:
     """The bandwidth at each centre, wider where the window would be empty."""
     width = np.full(len(centres), bandwidth)
     nearest, _ = tree.query(centres)

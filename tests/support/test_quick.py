@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+import pytest
 from pytensor.tensor.elemwise import Elemwise
 
 from zoo.support.quick import QUICK
@@ -32,3 +33,14 @@ def test_values():
     expected = [a * b * c * 3.0, np.exp(a + b + c + 1.0), (np.exp(c) * a * b * a).sum(axis=0)]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+@pytest.mark.parametrize("ends", [(0.0, np.inf), (-1, 1), (-np.inf, 0.5), (0.0, 0.0), (2.0, 1.0)])
+def test_clipping(ends):
+    """Entry by entry in Python it took most of the time of a covariance matrix; ends the wrong way round stay as is."""
+    function = pytensor.function([x], pt.clip(x, *ends), mode=QUICK)
+    given = np.array([[np.nan, -3.0, -0.5, 0.0, 0.3, 0.7, 5.0, np.inf, -np.inf]])
+    expected = pytensor.function([x], pt.clip(x, *ends), mode="FAST_COMPILE")(given)
+    np.testing.assert_array_equal(function(given), expected)
+    loops = any("Clip" in str(node.op) for node in function.maker.fgraph.toposort())
+    assert loops == (ends[0] > ends[1])

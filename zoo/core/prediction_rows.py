@@ -81,7 +81,7 @@ def read_prediction(
             require_draws(
                 fit, f"a prediction of known tasks by {type(fit.factory).__name__}, with a hook of its own,"
             )
-            posterior = as_arrays(fit.factory.predictive_posterior(fit, rng))
+            posterior = Later(partial(fit.factory.predictive_posterior, fit, rng))
     position = {name: i for i, name in enumerate(known)}
     n_rows = features.shape[0]
     task_codes = np.array([position[label] for label in labels], dtype=np.int64)

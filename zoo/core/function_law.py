@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from zoo.core.protocols import Fitted
 from zoo.core.row_laws import Block, NormalMixture, RowLaws
 from zoo.data.multitask import MultiTaskData
 
-__all__ = ["function_law", "given_draws"]
+__all__ = ["function_law", "given_draws", "new_task_law"]
 
 # Numbers that a factory's formulas may fill at once.
 _NUMBERS = 20_000_000
@@ -28,11 +29,8 @@ def function_law(fit: Fitted, rows: MultiTaskData, rng: np.random.Generator) -> 
     It is what the original hooks imply: of a subclass that overrides one of them, draws by its own graph count.
     """
     factory = fit.factory
-    kind = type(factory)
-    owner = next(cls for cls in kind.__mro__ if "conditional_moments" in vars(cls))
-    for hook in (*factory.hooks, "predictive_posterior"):
-        if inspect.getattr_static(kind, hook, None) is not inspect.getattr_static(owner, hook, None):
-            return None
+    if not _says(factory, "conditional_moments", "predictive_posterior"):
+        return None
     sizes = fit.posterior.sizes
     if sizes.get("chain", 1) * sizes.get("draw", 1) * rows.n_rows > _NUMBERS:
         # One row says whether all draws have the same law.
@@ -44,6 +42,25 @@ def function_law(fit: Fitted, rows: MultiTaskData, rng: np.random.Generator) -> 
         return None
     mean, sd = (np.asarray(part, dtype=np.float64) for part in found)
     return NormalMixture(mean, np.broadcast_to(sd, mean.shape))
+
+
+def new_task_law(fit: Fitted, rows: MultiTaskData) -> tuple[RowLaws, dict[str, np.ndarray]] | None:
+    """The same at rows of unseen tasks, with the values (S, 1) of the likelihood's parameters beside each part."""
+    factory = fit.factory
+    if not _says(factory, "new_task_moments", "new_task", "predictive_posterior"):
+        return None
+    found = factory.new_task_moments(fit, rows)
+    return None if found is None else (NormalMixture(*found[:2]), found[2])
+
+
+def _says(factory: Any, formula: str, *beside: str) -> bool:
+    """Whether a formula of a class counts: no hook that it was derived for is overridden below that class."""
+    kind = type(factory)
+    owner = next(cls for cls in kind.__mro__ if formula in vars(cls))
+    return all(
+        inspect.getattr_static(kind, hook, None) is inspect.getattr_static(owner, hook, None)
+        for hook in (*factory.hooks, *beside)
+    )
 
 
 def given_draws(

@@ -244,6 +244,16 @@ class ModelHooks(OwnPriors):
         """
         return None
 
+    def new_task_moments(
+        self, fit: Fit, rows: MultiTaskData
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]] | None:
+        """Mean and standard deviation (S, n) of f at prepared rows of unseen tasks, where it is a mixture of S normals.
+
+        Beside them stand the values (S, 1) of the likelihood's learned parameters in each part. It is the law of which
+        :meth:`new_task` draws: predictions then need no draws. None, as here, where these have to do.
+        """
+        return None
+
     def latent_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray] | None:
         """Mean and standard deviation (n,) of f at prepared rows, where :meth:`conditional_moments` is one normal law.
 

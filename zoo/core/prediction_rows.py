@@ -26,12 +26,13 @@ __all__ = ["read_prediction"]
 class Later(Mapping[str, np.ndarray]):
     """Draws by name that are made when somebody looks at them: a law in closed form needs none."""
 
-    def __init__(self, make: Callable[[], xr.Dataset]):
+    def __init__(self, make: Callable[[], xr.Dataset | dict[str, np.ndarray]]):
         self._make = make
 
     @cached_property
     def _made(self) -> dict[str, np.ndarray]:
-        return as_arrays(self._make())
+        made = self._make()
+        return as_arrays(made) if isinstance(made, xr.Dataset) else made
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._made[name]
@@ -67,11 +68,7 @@ def read_prediction(
                 "Predict known and new tasks in two calls."
             )
         known = tuple(unknown)
-        draws = fit.factory.predictive_posterior(fit, rng)
-        of_new = dict(fit.factory.new_task(draws, list(known), rng))
-        if SHARED in draws:  # the same for all tasks, new ones too
-            of_new.setdefault(SHARED, draws[SHARED].to_numpy())
-        posterior = of_new
+        posterior = Later(partial(_of_new_tasks, fit, list(known), rng))
     else:
         names = known if len(asked) == len(known) else tuple(name for name in known if name in asked)
         draw = fit.factory.draws_of_tasks(fit, names)
@@ -107,3 +104,12 @@ def read_prediction(
         )
         posterior = {**posterior, **draws_for(fit.posterior, prepared, same, rng)}
     return prepared, posterior, rng
+
+
+def _of_new_tasks(fit: Fitted, names: list[str], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draws of the variables of unseen tasks."""
+    draws = fit.factory.predictive_posterior(fit, rng)
+    result = dict(fit.factory.new_task(draws, names, rng))
+    if SHARED in draws:  # the same for all tasks, new ones too
+        result.setdefault(SHARED, draws[SHARED].to_numpy())
+    return result

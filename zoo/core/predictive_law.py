@@ -21,7 +21,7 @@ import numpy as np
 
 from zoo.core.breakdown import require_finite
 from zoo.core.drawn import as_arrays, draws_of
-from zoo.core.function_law import function_law, given_draws
+from zoo.core.function_law import function_law, given_draws, new_task_law
 from zoo.core.linear_laws import linear_laws
 from zoo.core.predictive import draws_by_block
 from zoo.core.protocols import Fitted
@@ -92,7 +92,11 @@ def has_normal_noise(fit: Fitted) -> bool:
 
 def _noise(fit: Fitted, posterior: Mapping[str, np.ndarray]) -> np.ndarray:
     """Standard deviation of y around f on the model's scale, (S or 1, T or 1)."""
-    parameters = parameters_by_task(fit, posterior)
+    return _noise_of(fit, parameters_by_task(fit, posterior))
+
+
+def _noise_of(fit: Fitted, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The same of parameters (S, T or 1)."""
     return np.atleast_2d(np.asarray(fit.factory.likelihood.normal_sd(**parameters), dtype=np.float64))
 
 
@@ -114,7 +118,10 @@ def response_law(
     if not has_normal_noise(fit):
         return None
     law = None if new_task else function_law(fit, rows, rng)
-    if law is None:
+    if new_task and (found := new_task_law(fit, rows)) is not None:
+        law, parameters = found
+        noise = _noise_of(fit, parameters)
+    elif law is None:
         law, noise = given_draws(fit, rows, posterior, rng), _noise(fit, posterior)
     else:
         noise = _noise(fit, as_arrays(draws_of(fit, rows.task_names)))

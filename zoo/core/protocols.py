@@ -72,6 +72,9 @@ class Model(Protocol):
     def conditional_moments(
         self, fit: Any, rows: Any, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray] | None: ...
+    def new_task_moments(
+        self, fit: Any, rows: Any
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]] | None: ...
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> Mapping[str, np.ndarray]: ...

@@ -259,20 +259,13 @@ class MultiLaplaceGP(MultiLaplaceDescription):
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         """Parameters of unseen tasks: of some task of the data; ARD parameters by their prior where it is learned."""
-        by_task = [str(name) for name, v in posterior.items() if "task" in v.dims]
-        result = {str(name): v.to_numpy() for name, v in posterior.items() if str(name) not in by_task}
-        if not by_task:
-            return result
-        chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-        chosen = rng.integers(posterior.sizes["task"], size=(chains, draws, len(names)))
-        for name in by_task:
-            values = posterior[name].transpose("chain", "draw", ..., "task").to_numpy()
-            index = chosen if values.ndim == 3 else chosen[:, :, None]
-            result[name] = np.take_along_axis(values, index, axis=-1)
-        if "kappa_scale" in result and not posterior.attrs.get("point"):
-            scale = result["kappa_scale"][..., None]
-            result["kappa"] = scale * np.abs(rng.standard_normal((*scale.shape[:3], len(names))))
-        return result
+        return new_tasks.of_some_task(posterior, len(names), rng)
+
+    def new_task_moments(
+        self, fit: Fit, rows: MultiTaskData
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]] | None:
+        """Of a mode, the mixture over the tasks of the data, of which an unseen one is as any."""
+        return new_tasks.mixture_over_tasks(self, fit, rows) if fit.is_point else None
 
     def pointwise_log_likelihood(
         self, data: MultiTaskData, y: np.ndarray, posterior: dict[str, np.ndarray]

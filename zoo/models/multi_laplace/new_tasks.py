@@ -1,4 +1,4 @@
-"""New tasks of the multi-Laplace model: their ARD parameters and noise given their rows."""
+"""New tasks of the multi-Laplace model: their ARD parameters and noise given their rows, and where they have none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zoo.models.multi_laplace.ard_gp import (
 )
 from zoo.support.seeds import generator
 
-__all__ = ["condition"]
+__all__ = ["condition", "mixture_over_tasks", "of_some_task"]
 
 # Draws from the prior of a new task's ARD parameters, weighted by its rows, for each draw of the population.
 _CANDIDATES = 64
@@ -97,3 +97,49 @@ def _proposed_noise(
     place = (number + rng.random(shape)) / _CANDIDATES
     v = _PROPOSED[0] * (_PROPOSED[1] / _PROPOSED[0]) ** place / B
     return np.sqrt(model.noise_floor**2 + v), np.log(v) - B * v + np.log(B)
+
+
+def of_some_task(posterior: xr.Dataset, size: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draws of the variables of unseen tasks: in each, those of some task of the data."""
+    by_task = [str(name) for name, v in posterior.items() if "task" in v.dims]
+    result = {str(name): v.to_numpy() for name, v in posterior.items() if str(name) not in by_task}
+    if not by_task:
+        return result
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    chosen = rng.integers(posterior.sizes["task"], size=(chains, draws, size))
+    for name in by_task:
+        values = posterior[name].transpose("chain", "draw", ..., "task").to_numpy()
+        index = chosen if values.ndim == 3 else chosen[:, :, None]
+        result[name] = np.take_along_axis(values, index, axis=-1)
+    if "kappa_scale" in result and not posterior.attrs.get("point"):
+        scale = result["kappa_scale"][..., None]
+        result["kappa"] = scale * np.abs(rng.standard_normal((*scale.shape[:3], size)))
+    return result
+
+
+def mixture_over_tasks(
+    factory: Any, fit: Fit, rows: MultiTaskData
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Mean and standard deviation (T, n) of the functions of unseen tasks, and the noise (T, 1), given a mode.
+
+    Given the task whose parameters it shares, the function of a task without rows has the prior of that one. Where all
+    tasks are one process, its rows tell of further tasks too.
+    """
+    if factory.ard == "pooled":
+        mean, sd = mode.function_moments(factory, fit, rows)
+        return mean[:1], sd[:1], {"noise": fit.posterior["noise"].to_numpy().reshape(-1, 1)[:1]}
+    point = {str(name): v.to_numpy()[0, 0] for name, v in fit.posterior.items()}
+    numbers = mode.of_tasks(point, fit.posterior.sizes["task"], False)
+    kernel, X = factory.correlation(rows.n_features), rows.X
+    variance = np.stack(
+        [
+            amplitude * kernel.diagonal(X, kappa) + factory.constant_variance
+            for kappa, amplitude in zip(numbers.kappa, numbers.amplitude, strict=True)
+        ]
+    )
+    mean = X @ point["mean_coefficients"] if factory.mean == "linear" else np.zeros(len(X))
+    return (
+        np.broadcast_to(mean, variance.shape),
+        np.sqrt(variance),
+        {"noise": np.sqrt(numbers.noise)[:, None]},
+    )

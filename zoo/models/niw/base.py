@@ -93,6 +93,20 @@ class NIWBase(NIWEngines):
         mean, variance = self._em_moments(fit, rows)
         return mean[None], np.sqrt(variance)[None]
 
+    def new_task_moments(
+        self, fit: Fit, rows: MultiTaskData
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]] | None:
+        """Of an EM fit the law of a further task's functions in the population; else its draws make a mixture."""
+        if fit.method != "em" or self.noise_by_task:
+            return None
+        point = as_arrays(fit.posterior.isel(chain=0, draw=0))
+        population = self.population(rows)
+        whitened = population.inputs[rows.row]
+        mean, cov = population.enter(point[self.names[1]], point[self.names[2]])
+        variance = np.sum((whitened @ cov) * whitened, axis=1)
+        f = (whitened @ mean)[None], np.sqrt(np.maximum(variance, 0.0))[None]
+        return *f, {"noise": np.full((1, 1), point["noise"])} if "noise" in point else {}
+
     def _em_moments(self, fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of what the population's features say of f."""
         whitened = self.population(rows).inputs[rows.row]

@@ -242,6 +242,18 @@ class NIWGaussianProcess(NIWBase):
             mean += fit.posterior[SHARED].to_numpy().reshape(len(flat), -1) @ rows.shared.T
         return mean, left * sd[:, rows.task]
 
+    def new_task_moments(
+        self, fit: Fit, rows: MultiTaskData
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]] | None:
+        """The same with what the inputs of the fit leave open of the base kernel."""
+        found = super().new_task_moments(fit, rows)
+        if found is None:
+            return None
+        mean, sd, parameters = found
+        tau, weight = self.em_prior(self._basis(fit.population_data).rank)
+        left = np.asarray(rows.inputs[:, -1])[rows.row]
+        return mean, np.sqrt(sd**2 + weight / tau * left**2), parameters
+
     def _residual(
         self, values: np.ndarray, back: np.ndarray, point: bool, rng: np.random.Generator
     ) -> np.ndarray:

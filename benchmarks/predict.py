@@ -4,8 +4,9 @@
 
 Every registered factory is fitted by its default method to 30 simulated tasks of 40 rows and 5 features, with a place
 t where the factory needs one, and keeps 4 x 1,000 draws. The warm-up is short, since the cost of a prediction does not
-depend on it. Then rows of the known tasks and of 100 new tasks are predicted, with intervals. Times are wall-clock
-seconds of a second call; ``peak`` is the most memory that the process held. Every line is a process of its own.
+depend on it. Then rows of the known tasks and of 100 new tasks are predicted, with intervals. Times are seconds of a
+second call, and in brackets those of all processors together, which say more where a machine is shared; ``peak`` is
+the most memory that the process held. Every line is a process of its own.
 With ``--more`` other likelihoods follow.
 """
 
@@ -31,6 +32,7 @@ LIKELIHOODS = ("", "logistic", "gaussian", "student_t")
 MORE = ("epsilon_insensitive", "poisson", "negative_binomial", "ordinal", "probit", "laplace_noise")
 OF_LABELS = ("logistic", "probit", "hinge")
 OF_COUNTS = ("poisson", "negative_binomial")
+WITH_T = ("VaryingCoefficientGP", "NonisotropicVaryingCoefficients", "PooledGP", "KernelLocalSmoothing")
 
 
 def simulate(word: str, with_t: bool) -> zoo.MultiTaskData:
@@ -71,9 +73,7 @@ def cases(words: tuple[str, ...]) -> list[tuple[str, str]]:
 def measured(name: str, word: str, sizes: list[int]) -> dict[str, Any]:
     """Seconds of each prediction."""
     factory = factory_of(name, word)
-    with_t = "t" in (factory.latent.__doc__ or "") or name in (
-        "VaryingCoefficientGP", "NonisotropicVaryingCoefficients", "PooledGP", "KernelLocalSmoothing"
-    )  # fmt: skip
+    with_t = name in WITH_T
     data = simulate(factory.likelihood.word, with_t)
     options = {"tune": 200} if factory.default_method(data) in ("gibbs", "nuts") else {}
     fit = factory.fit(data, **RUN, **options)
@@ -90,9 +90,10 @@ def measured(name: str, word: str, sizes: list[int]) -> dict[str, Any]:
                 fit.predict(
                     X[:200], task[:200], t=None if t is None else t[:200], new_task=new, random_seed=1
                 )
-                start = time.perf_counter()
+                start, used = time.perf_counter(), time.process_time()
                 fit.predict(X, task, t=t, new_task=new, random_seed=1)
-                found[key] = time.perf_counter() - start
+                spent = time.perf_counter() - start, time.process_time() - used
+                found[key] = f"{spent[0]:.2g} ({spent[1]:.2g})"
             except Exception as error:
                 found[key] = type(error).__name__
                 print(f"{name} {word}: {error}", file=sys.stderr)

@@ -2,7 +2,8 @@
 
     python -m tests.large.capped TASKS KEEP GIGABYTES FOLDER [MODEL]
 
-KEEP is one of draws, moments, population, or default. MODEL is population (zoo.NIWLinear, by Gibbs sampling) or machine
+KEEP is one of draws, moments, population, or default. MODEL is population (zoo.NIWLinear, by Gibbs sampling), batches
+(the same, of ten times as many rows that come batch by batch and would not fit), or machine
 (zoo.MultiTaskKernelMachine, by its closed form), whose matrix of tasks x tasks would not fit.
 
 The cap counts from what the process has mapped once zoo is imported: libraries and threads map far more than they
@@ -16,10 +17,12 @@ import resource
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import zoo
 
@@ -36,6 +39,25 @@ def simulate(n_tasks: int) -> tuple[zoo.MultiTaskData, np.ndarray, np.ndarray]:
     X = rng.standard_normal((n_tasks * ROWS, FEATURES))
     y = np.einsum("nd,nd->n", X, w[task]) + NOISE * rng.standard_normal(len(task))
     return zoo.MultiTaskData.from_arrays(X, y, task), w, root @ root.T
+
+
+def read(n_tasks: int) -> tuple[zoo.MultiTaskData, np.ndarray, np.ndarray]:
+    """The same of ten times as many rows, which come in batches of all tasks."""
+    few, w, cov = simulate(n_tasks)
+    names, task = np.array(few.task_names), few.task
+    del few
+    rng = np.random.default_rng(1)
+
+    def batches() -> Iterator[pd.DataFrame]:
+        for _ in range(10):
+            for part in np.array_split(task, max(1, n_tasks // 3000)):
+                X = rng.standard_normal((len(part), FEATURES))
+                y = np.einsum("nd,nd->n", X, w[part]) + NOISE * rng.standard_normal(len(part))
+                yield pd.DataFrame(X, columns=[f"x{i}" for i in range(FEATURES)]).assign(
+                    task=names[part], y=y
+                )
+
+    return zoo.MultiTaskData.from_batches(batches(), "y", "task"), w, cov
 
 
 def fits(shape: tuple[int, ...]) -> bool:
@@ -56,7 +78,7 @@ def once(data: zoo.MultiTaskData, keep: str | None, folder: Path, model: str) ->
         "random_seed": 1,
         "progress": False,
     }
-    if model == "population":
+    if model != "machine":
         fit = zoo.NIWLinear().fit(data, tune=20, cores=2, **options)
     else:
         fit = zoo.MultiTaskKernelMachine().fit(data, "exact", **options)
@@ -72,13 +94,17 @@ def main(
     """Fit, predict, save and load; return what the test looks at."""
     chosen = None if keep == "default" else keep
     once(simulate(40)[0], chosen, folder, model)  # libraries are imported and mapped
-    data, w, cov = simulate(n_tasks)
+    if model != "batches":
+        data, w, cov = simulate(n_tasks)
     mapped = 1024 * int(
         next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmSize"))
     )
     limit = mapped + int(gigabytes * 1e9)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     start = time.perf_counter()
+    if model == "batches":
+        data, w, cov = read(n_tasks)
+        w = w[np.argsort([f"task {t}" for t in range(n_tasks)])]
     fit = once(data, chosen, folder, model)
     sampled = time.perf_counter() - start
     asked = [0, n_tasks // 2, n_tasks - 1]
@@ -86,7 +112,7 @@ def main(
     found = fit.predict(new, [data.task_names[t] for t in asked])
     truth = np.array([w[t, i] for i, t in enumerate(asked)])
     again = zoo.load(folder / "fit.nc").predict(new, [data.task_names[t] for t in asked])
-    if model == "population":
+    if model != "machine":
         error = np.abs(fit.posterior["feature_cov"].mean(("chain", "draw")).to_numpy() - cov).max()
     else:
         error = abs(float(fit.posterior["noise"][0, 0]) - NOISE)
@@ -97,6 +123,7 @@ def main(
         "worst_z": float(np.max(np.abs(found["mean"] - truth) / found["sd"])),
         "all_draws_would_fit": fits((CHAINS, DRAWS, FEATURES, n_tasks)),
         "tasks_by_tasks_would_fit": fits((n_tasks, n_tasks)),
+        "rows_would_fit": fits((10 * ROWS * n_tasks, FEATURES + 1)),
         "same_after_loading": bool(found.equals(again)),
         "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
         "file_megabytes": (folder / "fit.nc").stat().st_size / 1e6,

@@ -1,5 +1,7 @@
 """Rows to predict need no intercept: the data remember which feature add_intercept made."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -105,3 +107,19 @@ def test_levels_of_further_groups_that_are_days(tmp_path):
     fit.save(tmp_path / "fit.nc")
     found = zoo.load(tmp_path / "fit.nc").predict(table[DAYS == DAYS[0]])["mean"]
     np.testing.assert_allclose(found, fit.predict(table)["mean"].to_numpy()[::3], rtol=1e-12)
+
+
+def test_a_task_that_is_given_beside_another_in_the_table_is_warned_of():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(40), "who": np.repeat(["a", "b"], 20)})
+    frame["y"] = frame.x + rng.standard_normal(40)
+    data = zoo.MultiTaskData.from_frame(frame, "y", "who")
+    fit = zoo.IndependentTasks().fit(data, draws=20, chains=2, random_seed=1, progress=False)
+    with pytest.warns(UserWarning, match=r"'who' of X names other tasks: in row 2 'b' and not 'a'"):
+        asked = fit.predict(frame.iloc[[0, 1, 20]], task="a", random_seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit.predict(frame.iloc[:3], task="a")
+        fit.predict(frame.iloc[[0, 20]], task="c", new_task=True)
+        fit.predict(frame.assign(who=np.nan), task=["b"] * 40)
+    np.testing.assert_array_equal(asked["mean"], fit.predict(frame[["x"]].iloc[[0, 1, 20]], task="a")["mean"])

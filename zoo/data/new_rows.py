@@ -123,9 +123,12 @@ def read_rows(
         if t is None and data.t_names is not None and set(data.t_names) <= columns:
             require_one_each(table, data.t_names, "X")
             t = table[list(data.t_names)]
-        if task is None and data.task_column in columns:
+        if data.task_column in columns and not (task is not None and new_task):
             require_one_each(table, [data.task_column], "X")
-            task = table[data.task_column]
+            if task is None:
+                task = table[data.task_column]
+            else:
+                _warn_of_other_tasks(table[data.task_column], task, data.task_names)
     names_of = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
     only = data.n_features == 1 and data.intercept is not None  # then rows may have no column
     inputs = finite_inputs(
@@ -147,6 +150,21 @@ def read_rows(
     if data.learned_mean is not None:
         data.learned_mean.warn_of_tasks(labels, data.task_names)
     return labels, features, t_values
+
+
+def _warn_of_other_tasks(column: pd.Series, task: Any, task_names: tuple[str, ...]) -> None:
+    """Warn where a table names other tasks than the argument, which counts."""
+    at, names = np.flatnonzero(column.notna()), task_names
+    try:
+        given, own = _task_labels(task, len(column), names), _task_labels(column.iloc[at], len(at), names)
+    except (TypeError, ValueError):  # the argument is looked at later, and the column need not name tasks
+        return
+    for row, name in ((i, n) for i, n in zip(at, own, strict=True) if n != given[i]):
+        warn_user(
+            f"task is given, and counts, but the column {column.name!r} of X names other tasks: in row {row} "
+            f"{name!r} and not {given[row]!r}. Leave task out, or drop the column."
+        )
+        return
 
 
 def _no_features(task: Any, t: Any) -> np.ndarray:

@@ -23,14 +23,20 @@ so a draw is :math:`\mu + L F'^{-1} (u + z)` for standard normal z, and :math:`x
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
+import joblib
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
+from zoo.inference.gibbs.population_steps import LANES, factorise
 
 __all__ = ["Draws", "coefficient_draws", "function_moments"]
+
+# Laws of a task given a draw, each of which takes some tenths of a microsecond.
+_WORTH_A_THREAD = 100_000
 
 
 class Draws(NamedTuple):
@@ -67,7 +73,7 @@ def coefficient_draws(
     """
     n, D = draws.mean.shape
     result = rng.standard_normal((n, D, len(S)))
-    _draw(S, linear, *draws, result)
+    _draw(S, linear, *_Lanes.of(draws), draws.noise, n, _Space.of(D), result)
     return result
 
 
@@ -85,80 +91,172 @@ def function_moments(
     """
     order = np.argsort(task, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=len(S)))])
-    mean, variance = np.empty((2, len(draws.mean), len(x)))
-    _moments(S, linear, *draws, np.ascontiguousarray(x), order, starts, mean, variance)
-    return mean, variance
+    n, D = draws.mean.shape
+    # Draws of a row lie together: rows apart by all rows of a draw would each touch a page of their own.
+    mean, variance = np.empty((2, len(x), n))
+    lanes, rows = _Lanes.of(draws), (np.ascontiguousarray(x), order, starts)
+
+    def fill(tasks: tuple[int, int]) -> None:
+        _moments(S, linear, *lanes, draws.noise, n, _Space.of(D), tasks, *rows, mean, variance)
+
+    n_threads = joblib.cpu_count() if n * len(S) > _WORTH_A_THREAD else 1
+    cuts = np.linspace(0, len(S), n_threads + 1).astype(int).tolist()
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(fill, pairwise(cuts)))
+    return mean.T, variance.T
+
+
+class _Lanes(NamedTuple):
+    """Draws in blocks of ``LANES``, which are worked on side by side: (blocks, ..., lanes)."""
+
+    mean: np.ndarray
+    root: np.ndarray
+
+    @classmethod
+    def of(cls, draws: Draws) -> _Lanes:
+        """What is behind the last draw is a population without spread."""
+        n, D = draws.mean.shape
+        blocks = -(-n // LANES)
+        mean, root = np.zeros((blocks * LANES, D)), np.zeros((blocks * LANES, D, D))
+        mean[:n], root[:n] = draws.mean, draws.root
+        return cls(
+            np.ascontiguousarray(mean.reshape(blocks, LANES, D).transpose(0, 2, 1)),
+            np.ascontiguousarray(root.reshape(blocks, LANES, D, D).transpose(0, 2, 3, 1)),
+        )
+
+
+class _Space(NamedTuple):
+    """Work space of a block of draws: the factor F, a matrix (D, D, lanes), vectors (D, lanes) and (lanes,)."""
+
+    F: np.ndarray
+    half: np.ndarray
+    gap: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    precision: np.ndarray
+
+    @classmethod
+    def of(cls, D: int) -> _Space:
+        """Of D features."""
+        F, half = np.zeros((2, D, D, LANES))
+        gap, u, v = np.zeros((3, D, LANES))
+        return cls(F, half, gap, u, v, np.ones(LANES))
 
 
 @njit(cache=True, nogil=True)
-def _law(S, r, mean, L, noise, F, u, half):
-    """Fill the lower triangle of ``F`` and the vector ``u`` of one task and draw; ``half`` is work space (D, D)."""
+def _law(S, linear, t, mean, L, noise, first, n, space):
+    """Fill F, with the inverse of its diagonal there, and ``u`` of task t for the draws from ``first`` on."""
     D = len(mean)
-    precision = 1.0 / (noise * noise)
+    F, half, gap, u, precision = space.F, space.half, space.gap, space.u, space.precision
+    for b in range(min(LANES, n - first)):
+        sd = noise[first + b, t]
+        precision[b] = 1.0 / (sd * sd)
     for i in range(D):  # S L
         for j in range(D):
-            total = 0.0
+            for b in range(LANES):
+                half[i, j, b] = 0.0
             for k in range(j, D):
-                total += S[i, k] * L[k, j]
-            half[i, j] = total
+                for b in range(LANES):
+                    half[i, j, b] += S[i, k] * L[k, j, b]
     for i in range(D):
         for j in range(i + 1):
-            total = 0.0
+            for b in range(LANES):
+                F[i, j, b] = 0.0
             for k in range(i, D):
-                total += L[k, i] * half[k, j]
-            F[i, j] = total * precision
-        F[i, i] += 1.0
+                for b in range(LANES):
+                    F[i, j, b] += L[k, i, b] * half[k, j, b]
+            for b in range(LANES):
+                F[i, j, b] *= precision[b]
+        for b in range(LANES):
+            F[i, i, b] += 1.0
     factorise(F)
+    for k in range(D):
+        if len(linear) > 1:
+            for b in range(LANES):
+                gap[k, b] = linear[min(first + b, n - 1), t, k]
+        else:
+            r = linear[0, t, k]
+            for b in range(LANES):
+                gap[k, b] = r
+        for j in range(D):
+            for b in range(LANES):
+                gap[k, b] -= S[k, j] * mean[j, b]
     for i in range(D):
-        total = 0.0
+        for b in range(LANES):
+            u[i, b] = 0.0
         for k in range(i, D):
-            gap = r[k]
-            for j in range(D):
-                gap -= S[k, j] * mean[j]
-            total += L[k, i] * gap
-        u[i] = total * precision
-    solve_lower(F, u)
+            for b in range(LANES):
+                u[i, b] += L[k, i, b] * gap[k, b]
+        for b in range(LANES):
+            u[i, b] *= precision[b]
+    _solve(F, u)
 
 
 @njit(cache=True, nogil=True)
-def _draw(S, linear, mean, root, noise, result):
+def _solve(F, u):
+    """Replace u by ``F^-1 u``."""
+    for i in range(len(u)):
+        for j in range(i):
+            for b in range(LANES):
+                u[i, b] -= F[i, j, b] * u[j, b]
+        for b in range(LANES):
+            u[i, b] *= F[i, i, b]
+
+
+@njit(cache=True, nogil=True)
+def _draw(S, linear, mean, root, noise, n, space, result):
     """Turn the standard normal numbers in ``result`` (n, D, K) into draws."""
     D = mean.shape[1]
-    F, half, u = np.empty((D, D)), np.empty((D, D)), np.empty(D)
-    for s in range(len(mean)):
-        r, L = linear[s] if len(linear) > 1 else linear[0], root[s]
+    F, u, v = space.F, space.u, space.v
+    for block in range(len(mean)):
+        first, L = block * LANES, root[block]
         for t in range(len(S)):
-            _law(S[t], r[t], mean[s], L, noise[s, t], F, u, half)
+            _law(S[t], linear, t, mean[block], L, noise, first, n, space)
             for i in range(D):
-                u[i] += result[s, i, t]
-            solve_transposed(F, u)
+                for b in range(min(LANES, n - first)):
+                    u[i, b] += result[first + b, i, t]
+            for i in range(D - 1, -1, -1):
+                for b in range(LANES):
+                    u[i, b] *= F[i, i, b]
+                for j in range(i):
+                    for b in range(LANES):
+                        u[j, b] -= F[i, j, b] * u[i, b]
             for i in range(D):
-                total = mean[s, i]
+                for b in range(LANES):
+                    v[i, b] = mean[block, i, b]
                 for k in range(i + 1):
-                    total += L[i, k] * u[k]
-                result[s, i, t] = total
+                    for b in range(LANES):
+                        v[i, b] += L[i, k, b] * u[k, b]
+                for b in range(min(LANES, n - first)):
+                    result[first + b, i, t] = v[i, b]
 
 
 @njit(cache=True, nogil=True)
-def _moments(S, linear, mean, root, noise, x, order, starts, out_mean, out_variance):
+def _moments(S, linear, mean, root, noise, n, space, tasks, x, order, starts, out_mean, out_variance):
     D = mean.shape[1]
-    F, half, u, v = np.empty((D, D)), np.empty((D, D)), np.empty(D), np.empty(D)
-    for s in range(len(mean)):
-        r, L = linear[s] if len(linear) > 1 else linear[0], root[s]
-        for t in range(len(S)):
-            if starts[t] == starts[t + 1]:
-                continue
-            _law(S[t], r[t], mean[s], L, noise[s, t], F, u, half)
+    F, u, v = space.F, space.u, space.v
+    centre, square = np.empty(LANES), np.empty(LANES)
+    for t in range(*tasks):
+        if starts[t] == starts[t + 1]:
+            continue
+        for block in range(len(mean)):
+            first, L = block * LANES, root[block]
+            _law(S[t], linear, t, mean[block], L, noise, first, n, space)
             for place in range(starts[t], starts[t + 1]):
-                n = order[place]
-                centre, square = 0.0, 0.0
+                row = order[place]
+                for b in range(LANES):
+                    centre[b] = square[b] = 0.0
                 for i in range(D):
-                    centre += x[n, i] * mean[s, i]
-                    v[i] = 0.0
+                    for b in range(LANES):
+                        centre[b] += x[row, i] * mean[block, i, b]
+                        v[i, b] = 0.0
                     for k in range(i, D):
-                        v[i] += L[k, i] * x[n, k]
-                solve_lower(F, v)
+                        for b in range(LANES):
+                            v[i, b] += L[k, i, b] * x[row, k]
+                _solve(F, v)
                 for i in range(D):
-                    centre += v[i] * u[i]
-                    square += v[i] * v[i]
-                out_mean[s, n], out_variance[s, n] = centre, square
+                    for b in range(LANES):
+                        centre[b] += v[i, b] * u[i, b]
+                        square[b] += v[i, b] * v[i, b]
+                for b in range(min(LANES, n - first)):
+                    out_mean[row, first + b], out_variance[row, first + b] = centre[b], square[b]

@@ -131,7 +131,7 @@ def niw_coefficients(condition: float) -> float:
     u = np.repeat(np.random.default_rng(6).standard_normal(_D)[:, None], _LANES, axis=1)
     precision, linear = _exact(A[:, :, 0]), _column(u[:, 0])
     out, z = np.empty((_D, _LANES)), np.random.default_rng(7).standard_normal((_D, _LANES))
-    population_steps._draw_block(np.random.default_rng(7), A, u, out)
+    population_steps.draw_block(np.random.default_rng(7), A, u, out)
     L = mp.cholesky(precision)
     return _apart(out[:, 0], mp.inverse(L.T) * (mp.inverse(L) * linear + _column(z[:, 0])))
 

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import zoo
 from zoo.inference.gibbs.collapsed_rows import centre_of_task, draw_tasks, gram_of_tasks, leave_out, put_in
 from zoo.inference.gibbs.collapsed_rows_loss import _prior_draw, collapsed_loss_moves, scale_all_tasks
-from zoo.inference.gibbs.matrix_normal_sweep import NO_MATRIX
+from zoo.inference.gibbs.task_precision import NO_MATRIX
 from zoo.inference.gibbs.task_rows import Rows
 
 T, D = 5, 3

@@ -395,7 +395,9 @@ def test_draws_that_do_not_fit_are_refused_with_numbers_that_do(monkeypatch):
     task = np.repeat(np.arange(400), 3)
     X = rng.standard_normal((len(task), 3))
     data = zoo.MultiTaskData.from_arrays(X, np.where(np.arange(len(task)) % 3 == 0, -1.0, 1.0), task)
-    with pytest.raises(InsufficientMemoryError, match="draws=250, and a thin that is 4 times as large, thin=4"):
+    with pytest.raises(
+        InsufficientMemoryError, match="draws=250, and a thin that is 4 times as large, thin=4"
+    ):
         zoo.NIWLinear(likelihood="logistic").fit(data, progress=False)
     with pytest.raises(InsufficientMemoryError, match="NIWLinear"):
         zoo.MaxMargin().fit(data, progress=False)

@@ -3,6 +3,7 @@
 Each law is built here from the posterior's numbers alone, without the code under test.
 """
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -424,3 +425,18 @@ def test_some_tasks_are_predicted_as_among_all(method):
         for t in (0, 3)
     ]
     assert spread[1] > 5.0 * spread[0]
+
+
+def test_degrees_of_new_tasks_are_to_blame_for_infinite_draws():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 2))
+    data = zoo.MultiTaskData.from_arrays(
+        X, X.sum(axis=1) + 0.3 * rng.standard_normal(120), np.repeat([0, 1], 60)
+    )
+    factory = zoo.IndependentTasks(likelihood=zoo.StudentT(degrees=zoo.likelihoods.Gamma(0.3, 0.1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = factory.fit(data, draws=100, tune=200, chains=2, random_seed=1, progress=False)
+    assert fit.posterior["degrees"].min() > 1.0  # those of known tasks are not
+    with pytest.raises(ValueError, match="degrees of freedom of Student's t are as few as"):
+        fit.predict(X[:40], [f"new {i}" for i in range(40)], new_task=True, random_seed=1)

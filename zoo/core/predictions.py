@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
 import xarray as xr
 
 from zoo.core.breakdown import breakdown_explained, require_finite
@@ -162,10 +163,10 @@ class Predictions:
         return with_new_levels(self, X, random_seed)
 
 
-def _why_infinite(fit: Any) -> str:
-    """What the likelihood says of its parameters."""
-    likelihood, posterior = fit.factory.likelihood, fit.posterior
-    known = {name: posterior[name].to_numpy() for name in likelihood.learned if name in posterior}
+def _why_infinite(fit: Any, used: list[Any]) -> str:
+    """What the likelihood says of its parameters, in the draws that were used last: new tasks may have their own."""
+    likelihood, posterior = fit.factory.likelihood, used[-1]
+    known = {name: np.asarray(posterior[name]) for name in likelihood.learned if name in posterior}
     return str(likelihood.why_infinite(**known)) if len(known) == len(likelihood.learned) else ""
 
 
@@ -174,8 +175,10 @@ def _summaries(
 ) -> Any:
     probability(ci_prob, "ci_prob")
     require_output(output)
-    with breakdown_explained("the prediction", fit.data, lambda: _why_infinite(fit)):
+    used = [fit.posterior]
+    with breakdown_explained("the prediction", fit.data, lambda: _why_infinite(fit, used)):
         rows, posterior, rng = fit.rows_to_predict(X, task, t, new_task, random_seed)
+        used.append(posterior)
         law = grade_summaries if fit.factory.likelihood.responses == "grades" else summaries
         result = law(fit, rows, posterior, rng, new_task, ci_prob)
         require_finite(result)
@@ -183,8 +186,10 @@ def _summaries(
 
 
 def _draws(fit: Any, X: Any, task: Any, t: Any, new_task: bool, random_seed: Any) -> xr.Dataset:
-    with breakdown_explained("the prediction", fit.data, lambda: _why_infinite(fit)):
+    used = [fit.posterior]
+    with breakdown_explained("the prediction", fit.data, lambda: _why_infinite(fit, used)):
         rows, posterior, rng = fit.rows_to_predict(X, task, t, new_task, random_seed)
+        used.append(posterior)
         f, y = drawn_responses(fit, rows, posterior, rng)
         require_finite({"f": f, "y": y})
     y = as_in_the_data(fit, y)

@@ -245,20 +245,24 @@ class _Reader:
         if self._dropped:
             warn_user(f"{counted(self._dropped, 'row')} with a missing value left out.")
         values, task, weight = self._summary.rows()
+        stands_for, self._summary = self._summary.n_rows, None  # of many tasks it holds as much as their rows
         names = list(self._code)
         order = np.argsort(_sortable(names, self._kind != "labels"), kind="stable")
         rank = np.empty(len(names), dtype=np.int64)
         rank[order] = np.arange(len(names))
-        rows = np.argsort(rank[task], kind="stable")
+        task = rank[task]
+        if np.any(np.diff(task) < 0):
+            rows = np.argsort(task, kind="stable")
+            values, task, weight = values[rows], task[rows], weight[rows]
         return replace(
             self._first,
-            inputs=np.ascontiguousarray(values[rows, :-1]),
+            inputs=np.ascontiguousarray(values[:, :-1]),
             row=np.arange(len(values)),
-            y=values[rows, -1],
-            task=rank[task][rows],
+            y=values[:, -1].copy(),
+            task=task,
             task_names=tuple(names[i] for i in order),
-            weight=weight[rows],
-            stands_for=self._summary.n_rows,
+            weight=weight,
+            stands_for=stands_for,
         )
 
 

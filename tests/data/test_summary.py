@@ -328,3 +328,70 @@ def test_the_report_of_a_summary_says_so(tmp_path):
         warnings.simplefilter("ignore")
         fit.report(tmp_path)
     assert "a summary of 180 rows" in (tmp_path / "report.html").read_text()
+
+
+def test_gaps_may_fill_a_batch_or_stand_among_tasks(frame):
+    frame = frame.drop(columns="city")
+    frame.loc[140:209, "x"] = np.nan  # all rows of the third batch
+    tasks = frame["who"].astype(float)
+    tasks[3] = np.nan  # pandas makes its batch one of numbers with a point
+    parts = _batches(frame)
+    parts[0] = parts[0].assign(who=tasks[:70])
+    with pytest.warns(UserWarning, match="71 rows with a missing value left out"):
+        made = zoo.MultiTaskData.from_batches(parts, "y", "who", missing="drop")
+    kept = frame.drop([3, *range(140, 210)])
+    _same(made, zoo.MultiTaskData.from_frame(kept, "y", "who").summarise())
+
+
+def test_the_pattern_says_what_it_cannot_hand_on(frame):
+    make = zoo.MultiTaskData.from_batches
+    weighted = zoo.MultiTaskData.from_frame(frame, "y", "who", ["x", "city"], weight="w")
+    with pytest.raises(ValueError, match="like has weights"):
+        make(_batches(frame), like=weighted)
+    _same(make(_batches(frame), like=weighted, weight="w"), weighted.summarise())
+    with pytest.raises(ValueError, match="neither by from_formula nor of categories"):
+        make(_batches(frame), like=zoo.MultiTaskData.from_frame(frame, "y", "who", ["x"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own = zoo.MultiTaskData.from_formula("scale(y) ~ x + (1 | who)", frame)
+    with pytest.raises(ValueError, match="takes its scale from the rows"):
+        own.like(frame)
+    with pytest.raises(ValueError, match="takes its scale from the rows"):
+        make(_batches(frame), like=own)
+
+
+def test_files_keep_their_columns_and_the_names_of_tasks(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"who": ["01", "1", "2", "10"] * 5, "x": np.arange(20), "y": rng.standard_normal(20)}
+    )
+    whole = zoo.MultiTaskData.from_frame(table, "y", "who").summarise()
+    make = zoo.MultiTaskData.from_batches
+    folder = tmp_path / "csv"
+    folder.mkdir()
+    table[:10].to_csv(folder / "a.csv", index=False)
+    table[10:].assign(x=table.x + 0.5).to_csv(folder / "b.csv.gz", index=False)  # whole numbers first
+    made = make(folder, "y", "who")
+    assert made.task_names == ("01", "1", "10", "2") == whole.task_names
+    assert made.stands_for == 20
+    table[10:].assign(extra=1.0).to_csv(folder / "c.csv", index=False)
+    with pytest.raises(ValueError, match="'extra', which the first batch has not"):
+        make(folder, "y", "who")
+    numbers = table.assign(who=[9, 10, 100, 2] * 5)
+    numbers.to_csv(tmp_path / "numbers.csv", index=False)
+    assert make(tmp_path / "numbers.csv", "y", "who").task_names == ("2", "9", "10", "100")
+    for key, part in table.groupby("who"):
+        (tmp_path / "hive" / f"who={key}").mkdir(parents=True)
+        part.drop(columns="who").to_parquet(tmp_path / "hive" / f"who={key}" / "part.parquet")
+    _same(make(tmp_path / "hive", "y", "who"), whole)
+    (tmp_path / "rows.feather").touch()
+    with pytest.raises(ValueError, match=r"neither \.parquet nor \.csv"):
+        make(tmp_path / "rows.feather", "y", "who")
+
+
+def test_a_summary_of_some_tasks_stands_for_their_rows_and_large_numbers_are_refused():
+    data = _data().summarise()
+    assert data.select_tasks(list(data.task_names[:2])).stands_for == 30
+    huge = zoo.MultiTaskData.from_arrays(np.array([[1.5e308], [-1.5e308]] * 3), np.arange(6.0), ["a"] * 6)
+    with pytest.raises(ValueError, match="'x0' has values so large"), np.errstate(all="ignore"):
+        huge.summarise()

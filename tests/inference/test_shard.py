@@ -244,9 +244,22 @@ def test_what_workers_cannot_do_is_refused():
         (zoo.NIWLinear(likelihood="logistic"), "likelihood"),
         (zoo.NIWLinear(covariance_prior="half_t"), "scales of features"),
         (zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))), "noise of its own"),
-        (zoo.MaxMargin(likelihood="gaussian"), "executor"),
+        (zoo.MaxMargin(likelihood="gaussian"), "executor is for NIWLinear"),
     ):
         labels = factory.likelihood.labels
         rows = zoo.MultiTaskData.from_arrays(data.X, np.sign(data.y), data.task) if labels else data
         with pytest.raises(ValueError, match=reason):
             factory.fit(rows, "gibbs", **RUN, executor=pool)
+
+
+def test_executors_that_cannot_serve_are_refused():
+    import joblib
+
+    data = _data(9)
+    with ThreadPoolExecutor(1) as pool:
+        with joblib.parallel_config(backend="loky"), pytest.raises(ValueError, match="inside of joblib"):
+            _fit(data, pool)
+        with pytest.raises(ValueError, match="would wait for itself"):
+            pool.submit(_fit, data, pool).result()
+    with pytest.raises(ValueError, match="was shut down"):
+        _fit(data, pool)

@@ -67,6 +67,11 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
             "Leave `checkpoint` out, and keep the result with fit.save."
         )
     model.check_method(name)
+    if options.get("executor") is not None and "executor" not in method.options:
+        raise UnsupportedMethodError(
+            f"executor is for NIWLinear with Gaussian noise by method 'gibbs', and this is a fit of "
+            f"{type(model).__name__} by {name!r}. Leave it out."
+        )
     for option in options:
         one_of(option, list(method.options), f"the options of method {name!r}")
     y = model.validate(data)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,15 @@ import pandas as pd
 
 __all__ = ["batches_of"]
 
+# Of a file that are read at once.
+_ROWS = 200_000
 _WANTED = (
     "Give the path of a Parquet or CSV file, of a folder or a pattern of such; a dataset or reader of Arrow; a "
     "LazyFrame of polars; a dask DataFrame; or an iterable of tables, as pandas.read_csv(..., chunksize=100_000) is."
 )
 
 
-def batches_of(source: Any) -> Iterator[Any]:
+def batches_of(source: Any, task: str | None = None) -> Generator[Any]:
     """The tables of a source, one by one.
 
     Parameters
@@ -28,6 +31,8 @@ def batches_of(source: Any) -> Iterator[Any]:
         A path, a pattern of paths or a list of them (Parquet, CSV); what has ``to_batches`` (datasets and tables of
         Arrow), ``collect_batches`` (a LazyFrame of polars), ``partitions`` (a DataFrame of dask) or Arrow's interface
         of streams (relations of DuckDB); a table, which is one batch; or any iterable of tables.
+    task : str, optional
+        Column of a CSV file that is read as text, so that "01" does not become 1.
 
     Raises
     ------
@@ -36,11 +41,14 @@ def batches_of(source: Any) -> Iterator[Any]:
     FileNotFoundError
         No file has this path or pattern.
     ImportError
-        A path is given, and pyarrow is not installed.
+        A path of a Parquet file is given, and pyarrow is not installed.
     """
-    paths = _paths(source)
-    if paths is not None:
-        source = _dataset(paths)
+    files = _files(source)
+    if files is not None:
+        for path in files:
+            with closing(_of_file(path, task)) as tables:
+                yield from tables
+        return
     kind = type(source).__module__.partition(".")[0]
     if isinstance(source, pd.DataFrame | Mapping | np.ndarray) or (
         kind in ("polars", "xarray") and not hasattr(source, "collect_batches")
@@ -68,30 +76,66 @@ def batches_of(source: Any) -> Iterator[Any]:
         yield batch.to_pandas() if type(batch).__name__ == "RecordBatch" else batch
 
 
-def _paths(source: Any) -> list[str] | None:
+def _files(source: Any) -> list[Path] | None:
     """The files that a path, a pattern, or a list of them names; None where the source is something else."""
     if isinstance(source, str | os.PathLike):
         text = os.fspath(source)
-        found = [text] if Path(text).exists() else sorted(glob(text))
+        found = [Path(text)] if Path(text).exists() else sorted(map(Path, glob(text, recursive=True)))
         if not found:
             raise FileNotFoundError(f"batches is {text!r}, and there is no such file. {_WANTED}")
-        return found
+        return [file for path in found for file in (_inside(path) if path.is_dir() else [path])]
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
-        return [path for one in source for path in _paths(one) or []]
+        return [file for one in source for file in _files(one) or []]
     return None
 
 
-def _dataset(paths: list[str]) -> Any:
-    """A dataset of Arrow of these files; folders of the form ``key=value`` become columns."""
+def _inside(folder: Path) -> list[Path]:
+    """The files of a folder and of those in it, but hidden ones."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._")
+    if not found:
+        raise FileNotFoundError(f"batches is {str(folder)!r}, a folder without files. {_WANTED}")
+    return found
+
+
+def _of_file(path: Path, task: str | None) -> Generator[pd.DataFrame]:
+    """The tables of one file; folders of the form ``key=value`` around it are columns."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    keys = dict(part.split("=", 1) for part in path.parent.parts if part.count("=") == 1)
+    columns = {key: value if key == task else _number(value) for key, value in keys.items()}
+    if {".csv", ".tsv"} & set(suffixes):
+        found = _of_text(path, "\t" if ".tsv" in suffixes else ",", task)
+    elif suffixes[-1:] == [".parquet"]:
+        found = _of_parquet(path)
+    else:
+        raise ValueError(
+            f"batches names {str(path)!r}, which is neither .parquet nor .csv. Hand over an iterable of its tables."
+        )
+    with closing(found):
+        for table in found:
+            yield table.assign(**columns)
+
+
+def _of_text(path: Path, separator: str, task: str | None) -> Generator[pd.DataFrame]:
+    dtype = None if task is None else {task: str}
+    with pd.read_csv(path, sep=separator, dtype=dtype, chunksize=_ROWS) as chunks:
+        yield from chunks
+
+
+def _of_parquet(path: Path) -> Generator[pd.DataFrame]:
     try:
-        from pyarrow import dataset
+        from pyarrow import parquet
     except ImportError as error:
         raise ImportError(
-            "batches is a path, and pyarrow reads it, which is not installed: pip install pyarrow. Or hand over "
-            "an iterable of tables."
+            "batches is a Parquet file, and pyarrow reads it, which is not installed: pip install pyarrow. Or hand "
+            "over an iterable of tables."
         ) from error
-    is_csv = all(Path(path).suffix.lower() == ".csv" for path in paths)
-    folder = len(paths) == 1 and Path(paths[0]).is_dir()
-    return dataset.dataset(
-        paths[0] if folder else paths, format="csv" if is_csv else "parquet", partitioning="hive"
-    )
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_ROWS):
+            yield batch.to_pandas()
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -17,12 +17,16 @@ __all__ = [
     "refuse_bars",
     "refuse_no_columns",
     "refuse_offsets",
+    "refuse_own_scale",
     "refuse_single_levels",
     "unknown_response",
     "warn_of_crossed",
     "warn_of_means",
     "warn_of_two_bars",
 ]
+
+# Transformations of formulae that look at all rows.
+_OF_ITS_ROWS = re.compile(r"\b(scale|center|standardize|bs|poly)\s*\(")
 
 INTERCEPT = "Intercept"
 """What the library formulae calls the constant."""
@@ -125,3 +129,13 @@ def unknown_response(left: str, error: Exception) -> str:
         f"the response {left!r} calls something unknown ({error}). Compute it as a column of the table, and write "
         "the name of that column before '~'."
     )
+
+
+def refuse_own_scale(response: str) -> None:
+    """Raise where a response takes numbers from its own rows, so that those of other rows would be on another scale."""
+    found = _OF_ITS_ROWS.search(response)
+    if found:
+        raise ValueError(
+            f"the response {response!r} takes its {found.group(1)} from the rows that it is made of, and other rows "
+            "would be on another scale. Write the column itself before '~', and call data.standardize()."
+        )

@@ -15,6 +15,7 @@ import numpy as np
 from zoo.data.choices import choice_of_rows
 from zoo.data.columns import positions
 from zoo.data.folds import folds_of_inputs, folds_of_rows, of_units, units_by_task
+from zoo.data.formula_checks import refuse_own_scale
 from zoo.data.from_formula import data_from_formula, data_of_design
 from zoo.data.further_groups import dense_columns, side_by_side
 from zoo.data.out_of_fold import columns_of_mean, described_mean, out_of_fold
@@ -149,6 +150,7 @@ class MultiTaskData(Summarised):
                 "the data were made neither by from_formula nor of categories. Make others like them with from_frame, "
                 "by the same arguments (task, t, choice). A table to predict goes to fit.predict as it is."
             )
+        refuse_own_scale(self.design.response_name)
         table = as_pandas(df, "df")
         data = data_of_design(
             type(self), self.design, table, list(self.t_names) if self.t_names else None, None
@@ -171,10 +173,13 @@ class MultiTaskData(Summarised):
                 f"rows do not fit the {counted(self.n_rows, 'row')} of the data ({error}). Give "
                 f"positions, or one bool per row."
             ) from None
+        stands_for = self.stands_for
         if self.stands_for and not np.array_equal(
             np.sort(index), np.flatnonzero(np.isin(self.task, self.task[index]))
         ):
             self.require_single_rows("take, but of all rows of some tasks,")
+        if self.stands_for and self.weight is not None:
+            stands_for = max(1, round(stands_for * self.weight[index].sum() / self.weight.sum()))
         if self.shares_inputs:
             used, row = np.unique(self.row[index], return_inverse=True)
         else:
@@ -189,6 +194,7 @@ class MultiTaskData(Summarised):
             weight=None if self.weight is None else self.weight[index],
             shared=None if self.shared is None else self.shared[index],
             choice=None if self.choice is None else self.choice[index],
+            stands_for=stands_for,
         )
 
     def split(self, test_size: float = 0.25, random_seed: Any = None) -> tuple[MultiTaskData, MultiTaskData]:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+import joblib
+
 __all__ = ["Workers", "n_workers_of", "put_on_workers"]
 
 _log = logging.getLogger("zoo")
@@ -40,13 +42,27 @@ def n_workers_of(executor: Any) -> int:
     ValueError
         The client has no workers.
     """
+    backend, _ = joblib.parallel.get_active_backend(prefer="threads")
+    if not getattr(backend, "supports_sharedmem", False):
+        raise ValueError(
+            "executor is given inside of joblib.parallel_config, which sends whole chains away. Leave one of them "
+            "out."
+        )
     if isinstance(executor, ThreadPoolExecutor):
+        if executor._shutdown:
+            raise ValueError("executor was shut down. Make a new one, and fit inside of its `with` block.")
+        if threading.current_thread() in executor._threads:
+            raise ValueError(
+                "the fit runs in a thread of executor, which would wait for itself. Give it another one."
+            )
         return executor._max_workers
     if not (hasattr(executor, "nthreads") and hasattr(executor, "submit")):
         raise TypeError(
             f"executor is a {type(executor).__name__}. Give a dask.distributed.Client, or a "
             "concurrent.futures.ThreadPoolExecutor."
         )
+    if getattr(executor, "status", "running") != "running":
+        raise ValueError(f"executor is a Client that is {executor.status}. Make a new one.")
     if getattr(executor, "asynchronous", False):
         raise TypeError("executor is an asynchronous Client. Give one that waits: Client(address).")
     addresses = _addresses(executor)

@@ -82,8 +82,9 @@ class Summarised(Constructed):
         ----------
         batches : path, dataset or iterable of tables
             A Parquet or CSV file, a folder or a pattern of such (pyarrow reads Parquet; tasks in CSV are read as text,
-            so that "01" stays what it is); a dataset, reader or table of Arrow; a LazyFrame of polars; a DataFrame of dask; a relation of DuckDB; or an iterable of tables, such as
-            ``pandas.read_csv(..., chunksize=100_000)`` or a generator that changes tables as they come.
+            so that "01" stays what it is); a dataset, reader or table of Arrow; a LazyFrame of polars; a DataFrame of
+            dask; a relation of DuckDB; or an iterable of tables, such as ``pandas.read_csv(..., chunksize=100_000)``
+            or a generator that changes tables as they come.
         y, task : str
             Columns with the response and the task.
         features : sequence of str, optional

@@ -51,7 +51,8 @@ def n_workers_of(executor: Any) -> int:
     if isinstance(executor, ThreadPoolExecutor):
         if executor._shutdown:
             raise ValueError("executor was shut down. Make a new one, and fit inside of its `with` block.")
-        if threading.current_thread() in executor._threads:
+        # By its name: a thread may run before the pool has put it on its list.
+        if threading.current_thread().name.rpartition("_")[0] == executor._thread_name_prefix:
             raise ValueError(
                 "the fit runs in a thread of executor, which would wait for itself. Give it another one."
             )

@@ -146,7 +146,7 @@ def test_a_cluster_gives_the_same_draws_also_where_a_worker_is_killed(tmp_path):
     import distributed
 
     data = _data(3 * shard.CHUNK // 2, rows=4)
-    expected = _fit(data, ThreadPoolExecutor(1), draws=300)
+    expected = _fit(data, ThreadPoolExecutor(1), draws=800)
     with (
         warnings.catch_warnings(),
         distributed.LocalCluster(
@@ -158,7 +158,7 @@ def test_a_cluster_gives_the_same_draws_also_where_a_worker_is_killed(tmp_path):
         victim = next(iter(client.run(os.getpid).values()))
         killed = threading.Timer(1.0, os.kill, (victim, signal.SIGKILL))
         killed.start()
-        fit = _fit(data, client, draws=300)
+        fit = _fit(data, client, draws=800)
         assert not killed.is_alive()
         _assert_same(expected, fit)
 

@@ -104,7 +104,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---------------------------------------------------------------- kernel machines of many tasks
     Mutant(
         "machine_shared_part",
-        "tasks that are drawn again each have a draw of their own of what all share",
+        "each task that is drawn again has its own draw of the part that all tasks share",
         "zoo/latent/task_weights.py",
         "own @ np.tensordot(self.W[at], v, axes=1)",
         "own @ np.stack([np.tensordot(w, self.draw_shared(rng, size), axes=1) for w in self.W[at]])",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -70,12 +71,12 @@ def given_draws(
     found = linear_laws(fit.factory, rows, posterior)
     if found is not None:
         return found
-    return _DrawnLaws(fit, rows, posterior, rng, int(np.prod(next(iter(posterior.values())).shape[:2])))
+    return _DrawnLaws(fit, rows, rng, int(np.prod(next(iter(posterior.values())).shape[:2])), posterior)
 
 
 @dataclass(frozen=True, eq=False)
-class _MomentLaws(RowLaws):
-    """By the factory's ``conditional_moments``, some rows at a time."""
+class _MadeInParts(RowLaws):
+    """Laws of rows of a fit that are made some rows at a time."""
 
     fit: Fitted
     rows: MultiTaskData
@@ -87,36 +88,39 @@ class _MomentLaws(RowLaws):
         """How many rows."""
         return self.rows.n_rows
 
+    @abstractmethod
+    def parts(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """The first row of a part, and the means and standard deviations (S, b) of its laws."""
+
     def blocks(self) -> Iterator[Callable[[], Block]]:
-        """What is drawn for these laws is the same for all rows."""
-        step = max(1, _NUMBERS // self.n_draws)
-        for start in range(0, self.n_rows, step):
-            some = self.rows.take(slice(start, start + step))
-            mean, sd = self.fit.factory.conditional_moments(self.fit, some, deepcopy(self.rng))
+        """Blocks of the parts."""
+        for start, mean, sd in self.parts():
             for make in NormalMixture(mean, np.broadcast_to(sd, mean.shape)).blocks():
                 yield partial(_moved, make, start)
 
 
 @dataclass(frozen=True, eq=False)
-class _DrawnLaws(RowLaws):
+class _MomentLaws(_MadeInParts):
+    """By the factory's ``conditional_moments``."""
+
+    def parts(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """What is drawn for these laws is the same for all rows."""
+        step = max(1, _NUMBERS // self.n_draws)
+        for start in range(0, self.n_rows, step):
+            some = self.rows.take(slice(start, start + step))
+            yield start, *self.fit.factory.conditional_moments(self.fit, some, deepcopy(self.rng))
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnLaws(_MadeInParts):
     """Draws of f by the model's own graph; they are made when the blocks are asked for, and anew if asked again."""
 
-    fit: Fitted
-    rows: MultiTaskData
     posterior: Mapping[str, np.ndarray]
-    rng: np.random.Generator
-    n_draws: int
 
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """How many rows."""
-        return self.rows.n_rows
-
-    def blocks(self) -> Iterator[Callable[[], Block]]:
+    def parts(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Points."""
         for part, f, _ in draws_by_block(self.fit.factory, self.rows, self.posterior, self.rng):
-            for make in NormalMixture(f, np.broadcast_to(0.0, f.shape)).blocks():
-                yield partial(_moved, make, part.start)
+            yield part.start, f, np.zeros(())
 
 
 def _moved(make: Callable[[], Block], start: int) -> Block:

@@ -242,11 +242,26 @@ def _of_drawn_labels(
     ci_prob: float,
 ) -> dict[str, np.ndarray]:
     """The same by draws of the model's graph."""
-    result = {name: np.empty(rows.n_rows) for name in (*_COLUMNS, "probability")}
-    for block, f, y in draws_by_block(fit.factory, rows, posterior, rng):
+
+    def labelled(some: MultiTaskData, f: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
         found = NormalMixture(f, np.broadcast_to(0.0, f.shape)).summary(ci_prob)
-        found["probability"] = class_probability(fit, rows.take(block), posterior, f, y).mean(axis=0)
-        for name, values in found.items():
+        return {**found, "probability": class_probability(fit, some, posterior, f, y).mean(axis=0)}
+
+    return _by_block(fit, rows, posterior, rng, (*_COLUMNS, "probability"), labelled)
+
+
+def _by_block(
+    fit: Fitted,
+    rows: MultiTaskData,
+    posterior: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+    columns: tuple[str, ...],
+    summary: Callable[[MultiTaskData, np.ndarray, np.ndarray], dict[str, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Columns (n,) that ``summary`` makes of some rows and their draws of f and y, for all rows."""
+    result = {name: np.empty(rows.n_rows) for name in columns}
+    for block, f, y in draws_by_block(fit.factory, rows, posterior, rng):
+        for name, values in summary(rows.take(block), f, y).items():
             result[name][block] = values
     return result
 
@@ -264,13 +279,12 @@ def _real(
     if isinstance(law, NormalMixture) and law.n_draws == 1:
         _, y = drawn_at_moments(fit, (law.mean[0], law.sd[0]), posterior, rng)
         return {**_of_drawn(y, ci_prob), "mean": _mean_at(fit, rows, law)}
-    result = {name: np.empty(rows.n_rows) for name in _COLUMNS}
-    for block, f, y in draws_by_block(fit.factory, rows, posterior, rng):
+
+    def real(some: MultiTaskData, f: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
         f, y = restored(fit, f, y)
-        found = {**_of_drawn(y, ci_prob), "mean": mean_response(fit, rows.take(block), posterior, f, y)}
-        for name, values in found.items():
-            result[name][block] = values
-    return result
+        return {**_of_drawn(y, ci_prob), "mean": mean_response(fit, some, posterior, f, y)}
+
+    return _by_block(fit, rows, posterior, rng, _COLUMNS, real)
 
 
 def _of_drawn(y: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:

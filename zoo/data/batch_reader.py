@@ -15,7 +15,7 @@ from zoo.data.summary import TaskSummary
 from zoo.support.warning_types import warn_user
 from zoo.support.words import counted
 
-__all__ = ["Reader", "require_reckonable"]
+__all__ = ["Reader", "with_summary"]
 
 
 class Reader:
@@ -163,7 +163,6 @@ class Reader:
             warn_user(f"{counted(self._dropped, 'row')} with a missing value left out.")
         values, task, weight = self._summary.rows()
         stands_for, self._summary = self._summary.n_rows, None  # of many tasks it holds as much as their rows
-        require_reckonable(values, self._first.feature_names)
         names = list(self._code)
         order = _order(names, self._kind == "numbers with a point")
         rank = np.empty(len(names), dtype=np.int64)
@@ -172,26 +171,33 @@ class Reader:
         if np.any(np.diff(task) < 0):
             rows = np.argsort(task, kind="stable")
             values, task, weight = values[rows], task[rows], weight[rows]
-        return replace(
-            self._first,
-            inputs=np.ascontiguousarray(values[:, :-1]),
-            row=np.arange(len(values)),
-            y=values[:, -1].copy(),
-            task=task,
-            task_names=tuple(names[i] for i in order),
-            weight=weight,
-            stands_for=stands_for,
-        )
+        known = replace(self._first, task_names=tuple(names[i] for i in order))
+        return with_summary(known, values, task, weight, stands_for)
 
 
-def require_reckonable(values: np.ndarray, feature_names: tuple[str, ...]) -> None:
-    """Raise where the squares of a column, features and then y, were beyond all floats."""
+def with_summary(data: Any, values: np.ndarray, task: np.ndarray, weight: np.ndarray, stands_for: int) -> Any:
+    """The data with these rows, features and then y, in the place of theirs.
+
+    Raises
+    ------
+    ValueError
+        Squares of a column were beyond all floats.
+    """
     bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
     if len(bad):
-        name = (*feature_names, "y")[bad[0]]
+        name = (*data.feature_names, "y")[bad[0]]
         raise ValueError(
             f"column {name!r} has values so large that squares of them are beyond all floats. Give it in other units."
         )
+    return replace(
+        data,
+        inputs=np.ascontiguousarray(values[:, :-1]),
+        row=np.arange(len(values)),
+        y=values[:, -1].copy(),
+        task=task,
+        weight=weight,
+        stands_for=stands_for,
+    )
 
 
 def _require_pattern(like: Any, columns: tuple[Any, ...], weight: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Columns of the levels of further groups, of which a row has one for each term: as they are, and in one matrix.
+"""Columns of the levels of further groups, dense or in one sparse matrix; each row has one level for each term.
 
 The levels of a clinic are as many columns, with one entry in each row that is not 0. Where they are many the features
 of the data are one sparse matrix, in which the other columns are dense.

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from zoo.data.batch_reader import Reader, require_reckonable
+from zoo.data.batch_reader import Reader, with_summary
 from zoo.data.batches import batches_of
 from zoo.data.constructors import Constructed
 from zoo.data.gaps import MISSING
@@ -35,7 +35,8 @@ class Summarised(Constructed):
         Raises
         ------
         ValueError
-            The data have a task variable ``t``, choices, missing or sparse features, which no such summary holds.
+            The data have a task variable ``t``, choices, missing values or sparse features. No such summary holds
+            these.
         """
         self._refuse_sparse("a summary of it")
         for there, what in (
@@ -49,17 +50,8 @@ class Summarised(Constructed):
         present, code = np.unique(self.task, return_inverse=True)
         summary.add(np.column_stack([self.X, self.y]), code, self.weight)
         values, task, weight = summary.rows()
-        require_reckonable(values, self.feature_names)
-        return replace(
-            self,
-            inputs=np.ascontiguousarray(values[:, :-1]),
-            row=np.arange(len(values)),
-            y=values[:, -1].copy(),
-            task=present[task],
-            weight=weight,
-            grades=(),
-            stands_for=self.stands_for or self.n_rows,
-        )
+        plain = replace(self, grades=())
+        return with_summary(plain, values, present[task], weight, self.stands_for or self.n_rows)
 
     @classmethod
     def from_batches(

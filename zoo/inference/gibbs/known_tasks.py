@@ -31,7 +31,7 @@ import joblib
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.inference.gibbs.population_steps import LANES, factorise
+from zoo.inference.gibbs.population_steps import LANES, factorise, solve_block
 
 __all__ = ["Draws", "coefficient_draws", "function_moments"]
 
@@ -189,18 +189,7 @@ def _law(S, linear, t, mean, L, noise, first, n, space):
                 u[i, b] += L[k, i, b] * gap[k, b]
         for b in range(LANES):
             u[i, b] *= precision[b]
-    _solve(F, u)
-
-
-@njit(cache=True, nogil=True)
-def _solve(F, u):
-    """Replace u by ``F^-1 u``."""
-    for i in range(len(u)):
-        for j in range(i):
-            for b in range(LANES):
-                u[i, b] -= F[i, j, b] * u[j, b]
-        for b in range(LANES):
-            u[i, b] *= F[i, i, b]
+    solve_block(F, u)
 
 
 @njit(cache=True, nogil=True)
@@ -253,7 +242,7 @@ def _moments(S, linear, mean, root, noise, n, space, tasks, x, order, starts, ou
                     for k in range(i, D):
                         for b in range(LANES):
                             v[i, b] += L[k, i, b] * x[row, k]
-                _solve(F, v)
+                solve_block(F, v)
                 for i in range(D):
                     for b in range(LANES):
                         centre[b] += v[i, b] * u[i, b]

@@ -23,6 +23,7 @@ __all__ = [
     "draw_translation",
     "factorise",
     "plain_sweep",
+    "solve_block",
     "translate",
 ]
 
@@ -70,16 +71,22 @@ def factorise(A):
 
 
 @njit(cache=True, nogil=True)
+def solve_block(factor, u):
+    """Replace ``u`` (D, lanes) by ``factor^-1 u``; ``factor`` as :func:`factorise` leaves it."""
+    for i in range(len(u)):
+        for k in range(i):
+            for b in range(LANES):
+                u[i, b] -= factor[i, k, b] * u[k, b]
+        for b in range(LANES):
+            u[i, b] *= factor[i, i, b]
+
+
+@njit(cache=True, nogil=True)
 def draw_block(rng, A, u, W):
     """Fill ``W`` (D, lanes) with draws of precision ``A`` and linear term ``u``; both are used up."""
     D = A.shape[0]
     factorise(A)
-    for i in range(D):
-        for k in range(i):
-            for b in range(LANES):
-                u[i, b] -= A[i, k, b] * u[k, b]
-        for b in range(LANES):
-            u[i, b] *= A[i, i, b]
+    solve_block(A, u)
     for i in range(D):
         for b in range(LANES):
             u[i, b] += rng.standard_normal()

@@ -116,10 +116,11 @@ def test_a_task_that_is_given_beside_another_in_the_table_is_warned_of():
     data = zoo.MultiTaskData.from_frame(frame, "y", "who")
     fit = zoo.IndependentTasks().fit(data, draws=20, chains=2, random_seed=1, progress=False)
     with pytest.warns(UserWarning, match=r"'who' of X names other tasks: in row 2 'b' and not 'a'"):
-        asked = fit.predict(frame.iloc[[0, 1, 20]], task="a", random_seed=1)
+        asked = fit.predict(frame.iloc[[0, 1, 20]], task=["a", "a", "a"], random_seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit.predict(frame.iloc[:3], task="a")
+        fit.predict(frame.iloc[:3], task=["a", "a", "a"])
+        fit.predict(frame.iloc[[0, 20]], task="a")  # one name for all rows: what if they were of that task?
         fit.predict(frame.iloc[[0, 20]], task="c", new_task=True)
         fit.predict(frame.assign(who=np.nan), task=["b"] * 40)
     np.testing.assert_array_equal(asked["mean"], fit.predict(frame[["x"]].iloc[[0, 1, 20]], task="a")["mean"])

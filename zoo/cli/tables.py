@@ -205,6 +205,9 @@ def predictions(
     import pandas as pd
 
     labels = _task_names(table, column, fitted)
+    if column == fitted.data.task_column and column not in fitted.data.feature_names:
+        # The names as the fit has them, which the file may write otherwise.
+        table = table.assign(**{column: labels})
     known = labels.isin(fitted.data.task_names)
     groups = [(known, False), (~known, True)] if new_task else [(known | True, False)]
     parts = [

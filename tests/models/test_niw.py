@@ -269,7 +269,7 @@ def test_em_with_the_full_bayes_prior_is_its_mode():
     prior = pytensor.function(
         [m, cov], NormalInverseWishart.logp(m, cov, pi=0.7, delta=3.0, scale=np.eye(D) / D)
     )
-    variance_law = stats.invgamma(1.0, scale=0.1)
+    variance_law = stats.invgamma(0.5, scale=0.005)
 
     def log_posterior(theta):
         m_, s2 = theta[:D], theta[-1]

@@ -151,7 +151,7 @@ class PooledTasks(_Regression):
     """One Bayesian regression for all tasks together.
 
     ``coefficients ~ N(0, noise^2 shrinkage^2 I)`` (``N(0, shrinkage^2 I)`` for labels), with
-    ``shrinkage ~ HalfNormal(prior_scale)`` and ``noise^2 ~ InverseGamma(2, 1)``. Standardize the data first.
+    ``shrinkage ~ HalfNormal(prior_scale)`` and ``noise^2 ~ InverseGamma(2, 0.1)``. Standardize the data first.
 
     Parameters
     ----------

@@ -60,7 +60,8 @@ class NIWGaussianProcess(NIWBase):
         "linear", "squared_exponential" (lengthscale 1), "matern32", "matern52", or any covariance function; its
         input dimension is the number of features. It need not be positive definite at the data.
     likelihood, pi, delta, tau
-        As in :class:`NIWLinear`, with K for C and kappa for its scale.
+        As in :class:`NIWLinear`, with K for C and kappa for its scale. The prior of ``noise`` is
+        ``InverseGammaOfSquare(1, 0.1)``: functions can pass through all rows, and a weaker one lets them do so.
 
     Notes
     -----

@@ -20,6 +20,7 @@ from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.lkj import lkj_factor
 from zoo.kernels import LearnedKernel
+from zoo.likelihoods.laws import InverseGammaOfSquare, Law
 from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
 from zoo.models.niw.known_tasks import drawn_again, functions_given_population
@@ -49,8 +50,9 @@ class NIWLinear(NIWBase):
     ----------
     likelihood : str or Likelihood
         Law of y given f, "gaussian" as in the paper, or any other one. The prior of ``noise`` is
-        ``InverseGammaOfSquare(1, 0.1)``: an inverse-gamma law of the variance. With ``Gaussian(per_task=("noise",))``
-        every task has a noise of its own; ``Gaussian(noise=Flat())`` is for the paper's EM, which has no prior of it.
+        ``InverseGammaOfSquare(0.5, 0.005)``: an inverse-gamma law of the variance, which counts like one row with an
+        error of 0.1. With ``Gaussian(per_task=("noise",))`` every task has a noise of its own;
+        ``Gaussian(noise=Flat())`` is for the paper's EM, which has no prior of it.
     pi : float
         How many tasks the prior of the mean is worth; large values hold the mean at zero, as in the paper's section 6.
     delta : float
@@ -89,6 +91,10 @@ class NIWLinear(NIWBase):
         "coefficients_cov": ("task", "feature", "feature_bis")
     }
     sparse_levels: ClassVar[bool] = True
+    # Panels of logarithms may have a noise of a hundredth of their spread, and the prior shall not say that it is more.
+    likelihood_laws: ClassVar[dict[str, Law]] = {
+        **NIWBase.likelihood_laws, "noise": InverseGammaOfSquare(0.5, 0.005)
+    }  # fmt: skip
     names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
     dim: ClassVar[str] = "feature"
 

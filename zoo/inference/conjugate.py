@@ -27,10 +27,10 @@ from zoo.inference.compiled import njit
 
 __all__ = ["NOISE_RATE", "NOISE_SHAPE", "linear_regression_draws"]
 
-NOISE_SHAPE = 2.0
-"""``a``: the smallest whole number with which the variance of a new task's responses is finite."""
-NOISE_RATE = 0.1
-"""``b``: the prior mean of the variance is a tenth of that of responses with variance 1."""
+NOISE_SHAPE = 0.5
+"""``a``, which with ``NOISE_RATE`` counts like one row with an error of 0.1, for responses of unit variance."""
+NOISE_RATE = 0.005
+"""``b``."""
 
 # Below e^-12 of its scale the half-normal prior holds 5e-6 of its mass, above e^2 it holds 1e-13.
 _LOG_SCALE = np.linspace(-12.0, 2.0, 2801)

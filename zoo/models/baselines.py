@@ -151,7 +151,7 @@ class PooledTasks(_Regression):
     """One Bayesian regression for all tasks together.
 
     ``coefficients ~ N(0, noise^2 shrinkage^2 I)`` (``N(0, shrinkage^2 I)`` for labels), with
-    ``shrinkage ~ HalfNormal(prior_scale)`` and ``noise^2 ~ InverseGamma(2, 0.1)``. Standardize the data first.
+    ``shrinkage ~ HalfNormal(prior_scale)`` and ``noise^2 ~ InverseGamma(0.5, 0.005)``. Standardize the data first.
 
     Parameters
     ----------
@@ -188,7 +188,11 @@ class IndependentTasks(_Regression):
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Draws from the prior: tasks that share nothing tell nothing of a new one."""
+        """Draws from the prior: tasks that share nothing tell nothing of a new one.
+
+        The prior of the noise has such tails that predictions have a centre, zero, and no mean. So every second draw is
+        the mirror image of the one before it, and averages are the centre.
+        """
         size = (posterior.sizes["chain"], posterior.sizes["draw"], len(names))
         own = dict(self.own_priors).get("shrinkage")
         shrinkage = (
@@ -201,4 +205,9 @@ class IndependentTasks(_Regression):
         if self._in_units_of_noise:
             scale = shrinkage * {**self.likelihood.fixed, **draws}["noise"]
         white = rng.standard_normal((*size[:2], posterior.sizes["feature"], size[2]))
-        return {**draws, "coefficients": white * scale[:, :, None]}
+        draws["coefficients"] = white * scale[:, :, None]
+        last = size[1] // 2 * 2
+        for name, values in draws.items():
+            sign = -1.0 if name == "coefficients" else 1.0
+            values[:, 1:last:2] = sign * values[:, :last:2]
+        return draws

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import stats
 from scipy.special import log_ndtr
@@ -44,18 +46,52 @@ def density(model: Given, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     return stats.gamma.logpdf(y, shape, scale=np.exp(f) / shape), shape * (ratio - 1.0), shape * ratio
 
 
-def laplace(model: Given) -> tuple[np.ndarray, float]:
-    """The mode (n,) and the negative log evidence, by full Newton steps until these are rounding."""
-    K = covariance_of(model)
-    f, step = np.zeros(len(K)), np.inf
+class Mode(NamedTuple):
+    """A mode (n,), the slope and information of the rows there, and the log density of both less a constant."""
+
+    f: np.ndarray
+    slope: np.ndarray
+    W: np.ndarray
+    objective: float
+
+
+def information_matrix(K: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """The matrix (n, n) of one and the information in units of the prior."""
+    root = np.sqrt(W)
+    return np.eye(len(K)) + root[:, None] * K * root
+
+
+def mode_of(model: Given, K: np.ndarray, share: float = 0.0) -> Mode:
+    """Full Newton steps from 0, until these are rounding, or until the objective gains less than a share of itself."""
+    f = np.zeros(len(K))
+    value, slope, W = density(model, f)
+    objective = float(np.sum(value))
     for _ in range(300):
+        root, b = np.sqrt(W), W * f + slope
+        weights = b - root * np.linalg.solve(information_matrix(K, W), root * (K @ b))
+        step, f = float(np.max(np.abs(K @ weights - f))), K @ weights
         value, slope, W = density(model, f)
-        root = np.sqrt(W)
-        B = np.eye(len(K)) + root[:, None] * K * root
-        b = W * f + slope
-        new = K @ (b - root * np.linalg.solve(B, root * (K @ b)))
-        step, f = float(np.max(np.abs(new - f))), new
-        if step < 1e-12:
-            break
-    assert step < 1e-12
-    return f, -float(np.sum(value) - 0.5 * slope @ f - 0.5 * np.linalg.slogdet(B)[1])
+        last, objective = objective, float(np.sum(value) - 0.5 * weights @ f)
+        if objective - last < share * abs(last) if share else step < 1e-12:
+            return Mode(f, slope, W, objective)
+    raise AssertionError("Newton's steps have not ended.")
+
+
+def laplace(model: Given, share: float = 0.0) -> tuple[np.ndarray, float]:
+    """The mode (n,) and the negative log evidence; ``share`` as in :func:`mode_of`."""
+    K = covariance_of(model)
+    mode = mode_of(model, K, share)
+    return mode.f, 0.5 * float(np.linalg.slogdet(information_matrix(K, mode.W))[1]) - mode.objective
+
+
+def laplace_at(
+    model: Given, t: np.ndarray, X: np.ndarray | None, share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (m,) of the function at new rows, the mean as GPBoost has it: of the slopes at the mode."""
+    n, m = len(model.y), len(t)
+    rows = model._replace(y=np.zeros(n + m), t=np.vstack([model.t, t]))
+    K = covariance_of(rows if X is None else rows._replace(X=np.vstack([model.X, X])))
+    mode = mode_of(model, K[:n, :n], share)
+    cross = K[n:, :n] * np.sqrt(mode.W)
+    explained = np.sum(cross * np.linalg.solve(information_matrix(K[:n, :n], mode.W), cross.T).T, axis=1)
+    return K[n:, :n] @ mode.slope, np.diag(K)[n:] - explained

@@ -15,7 +15,7 @@ import numpy as np
 import zoo
 from zoo.likelihoods import InverseGammaOfSquare
 
-PRIORS = {"default": "learned", "before": InverseGammaOfSquare(1.0, 0.1)}
+PRIORS = [InverseGammaOfSquare(1.0, 0.1), "learned"]  # the one before, and the default
 # Tasks, rows of each to learn from, features, noise.
 KINDS = [
     (40, 8, 5, 0.02),
@@ -60,13 +60,9 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|")
     for kind in KINDS:
-        of = {
-            name: np.mean([scores(kind, prior, 100 + seed) for seed in range(seeds)], axis=0)
-            for name, prior in PRIORS.items()
-        }
-        error = " | ".join(f"{of[name][0]:.4f}" for name in ("before", "default"))
-        cover = " | ".join(f"{of[name][1]:.0%}".replace("%", " %") for name in ("before", "default"))
-        print("| " + " | ".join(f"{v:g}" for v in kind) + f" | {error} | {cover} |", flush=True)
+        of = [np.mean([scores(kind, p, 100 + seed) for seed in range(seeds)], axis=0) for p in PRIORS]
+        numbers = [f"{v:g}" for v in kind] + [f"{rmse:.4f}" for rmse, _ in of]
+        print("| " + " | ".join(numbers + [f"{100 * cover:.0f} %" for _, cover in of]) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def test_a_kernel_machine_has_no_matrix_of_tasks_by_tasks(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the address space is capped as Linux does it")
 def test_rows_that_do_not_fit_are_read_by_batches(tmp_path):
-    """Six million rows of 30,000 tasks would take 0.29 GB once; a summary of them has a thirtieth as many."""
+    """Six million rows of 30,000 tasks would take 0.29 GB, above the cap; a summary has a thirtieth as many."""
     assert not check(run_capped(TASKS, "population", 0.25, tmp_path, "batches"))["rows_would_fit"]
 
 

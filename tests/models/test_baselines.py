@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -9,6 +11,7 @@ from scipy.special import expit
 import zoo
 from tests.comparisons import largest_z
 from zoo.latent.weights_mode import _mode
+from zoo.likelihoods import InverseGammaOfSquare, LogNormal
 
 
 def _data(labels: bool, n_rows: int = 12) -> zoo.MultiTaskData:
@@ -81,3 +84,27 @@ def test_bad_fields_are_named(factory):
         factory(likelihood="counts")
     with pytest.raises(ValueError, match="prior_scale is 0"):
         factory(prior_scale=0)
+
+
+@pytest.mark.parametrize("factory", [zoo.PooledTasks, zoo.IndependentTasks])
+def test_a_subclass_that_changes_the_prior_of_the_noise_is_sampled_from_it(factory):
+    class Sure(factory):
+        likelihood_laws: ClassVar = {**factory.likelihood_laws, "noise": InverseGammaOfSquare(1e8, 0.25e8)}
+
+    class Other(factory):
+        likelihood_laws: ClassVar = {**factory.likelihood_laws, "noise": LogNormal(0.0, 1.0)}
+
+    data = _data(labels=False)
+    fit = Sure().fit(data, draws=100, random_seed=1, progress=False)
+    assert fit.method == "exact"
+    np.testing.assert_allclose(fit.posterior["noise"], 0.5, rtol=1e-3)
+    assert "exact" not in Other().methods
+
+
+def test_predictions_of_a_task_that_nothing_is_known_of_average_to_their_centre():
+    """The tails of the noise's prior leave them no mean: averages of independent draws would be anywhere."""
+    data = _data(labels=False)
+    fit = zoo.IndependentTasks().fit(data, draws=100, random_seed=1, progress=False)
+    drawn = fit.predict_draws(data.X[:3], "elsewhere", new_task=True, random_seed=1)["f"]
+    np.testing.assert_allclose(drawn.mean(("chain", "draw")), 0.0, atol=1e-12)
+    assert (drawn.std(("chain", "draw")) > 0.0).all()

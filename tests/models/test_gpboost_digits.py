@@ -369,7 +369,7 @@ def test_another_range_has_other_digits(kernel, scale):
 
 def tables() -> None:
     """Print the tables of docs/verification.md."""
-    print("| model | GPBoost | this package |\n|---|---|---|")
+    print("| minus the log evidence | GPBoost | this package |\n|---|---|---|")
     for name, case in EVIDENCE.items():
         print(f"| {name} | {case.digits} | {fitted(case.model)[2]:.{len(case.digits.partition('.')[2])}f} |")
     print("\n| predictions | numbers | largest difference |\n|---|---|---|")

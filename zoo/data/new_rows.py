@@ -127,7 +127,7 @@ def read_rows(
             require_one_each(table, [data.task_column], "X")
             if task is None:
                 task = table[data.task_column]
-            elif not isinstance(task, str):  # one name for all rows asks what if they were of that task
+            elif np.ndim(task):  # one task for all rows asks what if they were of that one
                 _warn_of_other_tasks(table[data.task_column], task, data.task_names)
     names_of = data.feature_names if np.shape(X)[-1:] == (data.n_features,) else None
     only = data.n_features == 1 and data.intercept is not None  # then rows may have no column

@@ -25,12 +25,7 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 
-__all__ = ["NOISE_RATE", "NOISE_SHAPE", "linear_regression_draws"]
-
-NOISE_SHAPE = 0.5
-"""``a``, which with ``NOISE_RATE`` counts like one row with an error of 0.1, for responses of unit variance."""
-NOISE_RATE = 0.005
-"""``b``."""
+__all__ = ["linear_regression_draws"]
 
 # Below e^-12 of its scale the half-normal prior holds 5e-6 of its mass, above e^2 it holds 1e-13.
 _LOG_SCALE = np.linspace(-12.0, 2.0, 2801)
@@ -45,6 +40,8 @@ def linear_regression_draws(
     scale: float,
     rng: np.random.Generator,
     weight: np.ndarray | None = None,
+    *,
+    noise_prior: tuple[float, float],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Independent posterior draws.
 
@@ -57,6 +54,8 @@ def linear_regression_draws(
     weight : (N,), optional
         Weights of the rows: the log density of a row counts so many times. X and y times their roots take the place of
         X and y then, and the sum of the weights that of N.
+    noise_prior : (float, float)
+        ``a`` and ``b``.
 
     Returns
     -------
@@ -71,14 +70,14 @@ def linear_regression_draws(
     u = U.T @ y
     outside = y - U @ u
     left = float(outside @ outside)
-    shape = NOISE_SHAPE + size / 2.0
+    shape, rate = noise_prior[0] + size / 2.0, noise_prior[1]
     log_density = np.empty(len(_LOG_SCALE))
-    _log_density(_LOG_SCALE, scale, d**2, u**2, left, shape, NOISE_RATE, _STRIDE, _NEGLIGIBLE, log_density)
+    _log_density(_LOG_SCALE, scale, d**2, u**2, left, shape, rate, _STRIDE, _NEGLIGIBLE, log_density)
     tau_draws = scale * np.exp(_invert(_LOG_SCALE, log_density, rng.random(n_draws)))
     column = tau_draws[:, None]
     shrunk = 1.0 + (column * d) ** 2
     residual = left + (u**2 / shrunk).sum(axis=1)
-    noise = np.sqrt((NOISE_RATE + 0.5 * residual) / rng.gamma(shape, size=n_draws))
+    noise = np.sqrt((rate + 0.5 * residual) / rng.gamma(shape, size=n_draws))
     prior = noise[:, None] * column * rng.standard_normal((n_draws, X.shape[1]))
     # The prior's draw, narrowed along V, about the mean.
     along = column**2 * d * u / shrunk + (prior @ V.T) * (1.0 / np.sqrt(shrunk) - 1.0)

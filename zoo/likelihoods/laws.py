@@ -14,7 +14,7 @@ from scipy.special import betaln, gammaln, xlog1py, xlogy
 from zoo.inference.gibbs.parameter_laws import gamma, inverse_gamma_of_square, log_normal
 from zoo.support.checks import positive
 
-__all__ = ["Beta", "Flat", "Gamma", "InverseGammaOfSquare", "Law", "LogNormal"]
+__all__ = ["NOISE_OF_ONE_ROW", "Beta", "Flat", "Gamma", "InverseGammaOfSquare", "Law", "LogNormal"]
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,11 @@ class InverseGammaOfSquare(Law):
     def density_of_deterministic(self, value: Any) -> Any:
         """See :class:`Law`; summed over entries, up to a constant."""
         return pt.sum(-(2.0 * self.shape + 1.0) * pt.log(value) - self.rate / value**2)
+
+
+NOISE_OF_ONE_ROW = InverseGammaOfSquare(0.5, 0.005)
+"""Prior of a noise that counts like one row with an error of 0.1, for responses of unit variance: panels of logarithms
+may have a noise of a hundredth of their spread, and it does not say that theirs is more."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +15,10 @@ from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run, as_in
 from zoo.core.prior_density import standard_normal_density
 from zoo.data.multitask import MultiTaskData
-from zoo.inference.conjugate import NOISE_RATE, NOISE_SHAPE, linear_regression_draws
+from zoo.inference.conjugate import linear_regression_draws
 from zoo.latent.weights_mode import logistic_regression_draws
 from zoo.likelihoods.gaussian import Gaussian
-from zoo.likelihoods.laws import InverseGammaOfSquare, Law
+from zoo.likelihoods.laws import NOISE_OF_ONE_ROW, InverseGammaOfSquare, Law
 from zoo.likelihoods.logistic import Logistic
 from zoo.support.checks import positive
 
@@ -38,9 +39,7 @@ class _Regression(ModelFactory):
     by_task: ClassVar[bool]
     prior_order: ClassVar[tuple[str, ...]] = ("noise", "coefficients")
 
-    likelihood_laws: ClassVar[dict[str, Law]] = {
-        **ModelFactory.likelihood_laws, "noise": InverseGammaOfSquare(NOISE_SHAPE, NOISE_RATE)
-    }  # fmt: skip
+    likelihood_laws: ClassVar[dict[str, Law]] = {**ModelFactory.likelihood_laws, "noise": NOISE_OF_ONE_ROW}
 
     prior_scale: float = 1.0
 
@@ -52,6 +51,11 @@ class _Regression(ModelFactory):
     def _in_units_of_noise(self) -> bool:
         """Whether the likelihood has a noise, in whose units the coefficients are."""
         return "noise" in self.likelihood.parameter_names
+
+    @property
+    def _noise_is_conjugate(self) -> bool:
+        """Whether the prior of the noise, which a subclass may change, leaves the draws in closed form."""
+        return not self._in_units_of_noise or isinstance(self.law_of("noise"), InverseGammaOfSquare)
 
     def parameter_dims(self, name: str) -> tuple[str, ...]:
         """Every task has its own, where tasks share nothing."""
@@ -87,7 +91,7 @@ class _Regression(ModelFactory):
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        if self.likelihood not in (Gaussian(), Logistic()):
+        if self.likelihood not in (Gaussian(), Logistic()) or not self._noise_is_conjugate:
             return super().method_table()
         best = (
             Method(
@@ -111,7 +115,9 @@ class _Regression(ModelFactory):
 
     def _fit_exact(self, data: MultiTaskData, y: np.ndarray, run: Run) -> Result:
         names = ("coefficients", "noise", "shrinkage")
-        return self._draw_chains(data, y, run, names, linear_regression_draws)
+        law: Any = self.law_of("noise")
+        draws = partial(linear_regression_draws, noise_prior=(law.shape, law.rate))
+        return self._draw_chains(data, y, run, names, draws)
 
     def _fit_laplace(self, data: MultiTaskData, y: np.ndarray, run: Run) -> Result:
         def draws(

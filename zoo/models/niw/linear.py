@@ -20,7 +20,7 @@ from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.lkj import lkj_factor
 from zoo.kernels import LearnedKernel
-from zoo.likelihoods.laws import InverseGammaOfSquare, Law
+from zoo.likelihoods.laws import NOISE_OF_ONE_ROW, Law
 from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
 from zoo.models.niw.known_tasks import drawn_again, functions_given_population
@@ -91,10 +91,7 @@ class NIWLinear(NIWBase):
         "coefficients_cov": ("task", "feature", "feature_bis")
     }
     sparse_levels: ClassVar[bool] = True
-    # Panels of logarithms may have a noise of a hundredth of their spread, and the prior shall not say that it is more.
-    likelihood_laws: ClassVar[dict[str, Law]] = {
-        **NIWBase.likelihood_laws, "noise": InverseGammaOfSquare(0.5, 0.005)
-    }  # fmt: skip
+    likelihood_laws: ClassVar[dict[str, Law]] = {**NIWBase.likelihood_laws, "noise": NOISE_OF_ONE_ROW}
     names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
     dim: ClassVar[str] = "feature"
 

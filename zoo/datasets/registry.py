@@ -129,6 +129,9 @@ _FILES = [
     _rdatasets("mlmRev/Exam", "9c87dc2a85401f0589bdb1c1e95049bd86648f80ab00c73b388f6b7079e711ac"),
     _rdatasets("mlmRev/Hsb82", "d820cf853af77e3163ffb828361defb25ac005f0074703c61fd35cad5cbd6b37"),
     _rdatasets("lme4/sleepstudy", "20922ddc87d538bf2344f73d49000eeb2d7e14934b6191a3e071fefc329942c4"),
+    _rdatasets("mlmRev/Contraception", "dd76de5f4f1fb57081b01ef0f81581cd928ad545d13feb8bf7d337d71e690034"),
+    _rdatasets("mlmRev/guImmun", "1b9a2f7cb7b674609430c88edd6a8cd89cd872dbdc28686c156b82061b000998"),
+    _rdatasets("lme4/VerbAgg", "4d3c3a0c4497e5a87b873038996a9878136b188ec5bef3b873dcb4858c18b75b"),
     _rdatasets("geepack/dietox", "4d32f92a38aa031b20319dfd959f2503ca261ad6938060cdb809e7a679b2ba88"),
     _rdatasets("AER/Guns", "177921ab3faa86cab3588e6c996ef10c39d6b4497555cc26c5a6ba223ba66cf4"),
 ]

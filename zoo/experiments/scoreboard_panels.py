@@ -26,7 +26,7 @@ class Panel(NamedTuple):
     ``file`` is a package of R and the name of a table in it, and ``y`` and ``task`` are columns of that table.
     ``numbers`` are columns that become features unchanged. ``classes`` are columns of categories, and each of their
     values but the first becomes a feature that is 1 where a row has that value and 0 elsewhere. ``logs`` are the
-    columns of which the logarithm is taken.
+    columns of which the logarithm is taken. Where the response is a label, ``positive`` is its value that counts as +1.
     """
 
     file: str
@@ -36,6 +36,7 @@ class Panel(NamedTuple):
     numbers: tuple[str, ...]
     classes: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
+    positive: str | None = None
 
 
 PANELS: dict[str, Panel] = {
@@ -76,6 +77,18 @@ PANELS: dict[str, Panel] = {
         "violent", "state", ("prisoners", "density", "income", "population", "afam", "cauc", "male", "year"), ("law",),
         ("violent", "prisoners", "density", "income", "population"),
     ),
+    "contraception": Panel(
+        "mlmRev/Contraception", "use of contraception by 1,934 women of 60 districts",
+        "use", "district", ("age",), ("livch", "urban"), positive="Y",
+    ),
+    "immunised": Panel(
+        "mlmRev/guImmun", "immunisation of 2,159 children of 161 communities",
+        "immun", "comm", ("pcInd81",), ("kid2p", "mom25p", "ord", "ethn", "momEd", "husEd", "momWork", "rural"),
+        positive="Y",
+    ),
+    "aggression": Panel(
+        "lme4/VerbAgg", "answers of 316 persons to 24 questions", "r2", "item", ("Anger",), ("Gender",), positive="Y",
+    ),
 }  # fmt: skip
 
 
@@ -100,4 +113,6 @@ def load_panel(name: str) -> MultiTaskData:
             features.append(f"{name} {value}")
             frame[features[-1]] = (values == value).astype(np.float64)
     frame[panel.task] = frame[panel.task].astype(str)
+    if panel.positive is not None:
+        frame[panel.y] = np.where(frame[panel.y] == panel.positive, 1.0, -1.0)
     return MultiTaskData.from_frame(frame, y=panel.y, task=panel.task, features=features).add_intercept()

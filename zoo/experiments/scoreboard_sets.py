@@ -166,5 +166,8 @@ SETS: dict[str, BenchmarkSet] = {
     "scene": BenchmarkSet(_with_intercept(load_scene), 1, True, "6 kinds of scenes; official split"),
     "yeast": BenchmarkSet(_with_intercept(load_yeast), 1, True, "14 functions of genes; official split"),
     "rare": BenchmarkSet(_rare, 3, True, "simulated: 29 tasks, 6 % positive"),
-    **{name: BenchmarkSet(_panel(name), 3, False, f"{panel.about}; drawn") for name, panel in PANELS.items()},
+    **{
+        name: BenchmarkSet(_panel(name), 3, panel.positive is not None, f"{panel.about}; drawn")
+        for name, panel in PANELS.items()
+    },
 }

@@ -81,10 +81,15 @@ class Hinge(_HingeLoss):
     needed (simulation, class probability) the normalised form
     :math:`p(y \mid f) = e^{-2C \max(0, m - yf)} / \sum_{y'} e^{-2C \max(0, m - y'f)}` is used.
 
+    Between the margins, where :math:`|f| < m`, that is :math:`1 / (1 + e^{-4C y f})`. With the default C = 1/4 it is
+    the likelihood of logistic regression there, so that a row counts about as much against the prior as in a logistic
+    model. With C = 1 the slope is four times as steep: where tasks have few rows, decisions and probabilities are worse
+    (docs/max-margin.md, "The weight C of the hinge").
+
     Parameters
     ----------
     C : float
-        Weight of the loss, above 0.
+        Weight of the loss, above 0. :func:`zoo.select` chooses it by cross-validation, as the paper does.
     margin : float
         ``m`` (the paper's t or, in its text, the cost of a wrong prediction), above 0.
     """
@@ -93,7 +98,7 @@ class Hinge(_HingeLoss):
     augmented: ClassVar[bool] = True
     parameter_names: ClassVar[tuple[str, ...]] = ("C",)
 
-    C: float = 1.0
+    C: float = 0.25
 
     def __post_init__(self) -> None:
         super().__post_init__()

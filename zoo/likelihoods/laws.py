@@ -184,8 +184,8 @@ class InverseGammaOfSquare(Law):
 
 
 NOISE_OF_ONE_ROW = InverseGammaOfSquare(0.5, 0.005)
-"""Prior of a noise that counts like one row with an error of 0.1, for responses of unit variance: panels of logarithms
-may have a noise of a hundredth of their spread, and it does not say that theirs is more."""
+"""Prior of a noise that counts like one row with an error of 0.1, for responses of unit variance. Panels of logarithms
+may have a noise of a hundredth of their spread, and this prior does not say that theirs is more."""
 
 
 @dataclass(frozen=True)

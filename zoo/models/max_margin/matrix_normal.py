@@ -45,8 +45,8 @@ class MaxMargin(MaxMarginBase):
     ----------
     likelihood : str or Likelihood
         The paper's two losses are "hinge" (:class:`zoo.Hinge`) for labels (-1/+1, 0/1 or bool) and
-        "epsilon_insensitive" (:class:`zoo.EpsilonInsensitive`) for real responses. C, the weight of the loss, is 1 for
-        the hinge, and learned for the other. The paper chooses both by cross-validation, as :func:`zoo.select` does
+        "epsilon_insensitive" (:class:`zoo.EpsilonInsensitive`) for real responses. C, the weight of the loss, is 1/4
+        for the hinge, and learned for the other. The paper chooses both by cross-validation, as :func:`zoo.select` does
         (``{"likelihood.C": [0.1, 1.0]}``). Standardize real responses. Any other likelihood serves too.
     class_weight : None, "balanced", pair or dict
         For labels: what multiplies the loss of negative and positive rows, ``(1, 3)`` or ``{-1: 1, 1: 3}``;

@@ -49,7 +49,7 @@ from zoo.inference.gibbs.population_steps import (
     draw_population,
     translate,
 )
-from zoo.inference.gibbs.shared_coefficients import draw_with_population
+from zoo.inference.gibbs.shared_population import draw_with_population
 from zoo.inference.gibbs.shared_sums import ActiveSums, subtract_shared
 from zoo.inference.gibbs.task_rows import Rows, function_values
 

@@ -8,25 +8,7 @@ with :math:`\tau` given, or half-normal. Levels of a further group are such feat
 competes with the coefficients of these: given :math:`w_t`, of which many rows tell, :math:`\beta`
 hardly moves. The two hierarchies get over it in two ways.
 
-**Normal-inverse-Wishart: coefficients integrated out.** With :math:`K_t = X_t' k X_t`,
-:math:`B_t = X_t' k S_t`, :math:`F_t = S_t' k S_t`, :math:`r_t = X_t' v`, :math:`g_t = S_t' v`,
-:math:`P = C^{-1}` and :math:`M_t = K_t + P`, the log density of task t is
-
-.. math::
-
-    -\tfrac12 w' K_t w + w'(r_t - B_t \beta) - \tfrac12 \beta' F_t \beta + g_t' \beta
-    - \tfrac12 (w - \mu)' P (w - \mu) .
-
-With :math:`V_t = [P, -B_t]` and :math:`\theta = (\mu, \beta)`, :math:`w_t` has the precision
-:math:`M_t` and the linear term :math:`r_t + V_t \theta`. Integrated out it leaves :math:`\theta` normal with
-
-.. math::
-
-    \Lambda = \mathrm{diag}(\pi P, \tau^{-2} I) + \sum_t \mathrm{diag}(P, F_t) - V_t' M_t^{-1} V_t,
-    \qquad h = \sum_t (0, g_t) + V_t' M_t^{-1} r_t .
-
-A draw of :math:`\theta`, and of every :math:`w_t` right after it, is one joint draw of
-:math:`(\mu, \beta, w)` given C, the noise and the auxiliary variables.
+**Normal-inverse-Wishart: coefficients integrated out.** :mod:`zoo.inference.gibbs.shared_population` has this draw.
 
 **Matrix normal: two parametrisations in turn** (Yu & Meng 2011). The coefficients of all tasks
 depend on each other, so they are not integrated out. :math:`\beta` is drawn once given :math:`h_t`,
@@ -61,15 +43,16 @@ from zoo.inference.gibbs.draws import wishart
 from zoo.inference.gibbs.slice_move import slice_move
 from zoo.inference.gibbs.task_precision import times
 from zoo.inference.gibbs.task_rows import Rows
-from zoo.inference.gibbs.triangular import draw_by_precision, solve_transposed
+from zoo.inference.gibbs.triangular import draw_by_precision
 from zoo.inference.run.chains import put_back
 
 __all__ = [
+    "ScalesOfShared",
     "SharedFeatures",
     "SharedState",
+    "draw_normal",
     "draw_scale",
     "draw_with_coefficients",
-    "draw_with_population",
     "draw_without_task_cov",
     "line_without_task_cov",
     "log_density_of_step",
@@ -121,6 +104,18 @@ class SharedFeatures(NamedTuple):
         return self.learned or self.n_effects > 0
 
 
+class ScalesOfShared(NamedTuple):
+    """Prior standard deviations of coefficients (1 + effects,), which one each has (S,), and the learned ones.
+
+    These begin at ``first`` and have half-normal laws with the scales ``spread``.
+    """
+
+    scale: np.ndarray
+    effect: np.ndarray
+    spread: np.ndarray
+    first: int
+
+
 class SharedState(NamedTuple):
     """The current coefficients (S,), standard deviations (1 + effects,) of priors, and which one each has (S,)."""
 
@@ -132,6 +127,12 @@ class SharedState(NamedTuple):
     def sd(self) -> np.ndarray:
         """The prior standard deviation of each coefficient, (S,)."""
         return np.asarray(self.scale[self.effect])
+
+    def scales(self, features: SharedFeatures) -> ScalesOfShared:
+        """What a draw with the population takes; ``scale`` is that of this state, and changes with it."""
+        spread = np.full(len(self.scale), float(features.effect_spread))
+        spread[0] = features.scale
+        return ScalesOfShared(self.scale, self.effect, spread, 0 if features.learned else 1)
 
     def draw_scales(self, rng: np.random.Generator, features: SharedFeatures, end: int | None = None) -> None:
         """Move the standard deviations that are learned; with ``end`` the first ones alone."""
@@ -181,97 +182,11 @@ def draw_scale(rng, beta, scale, spread):
 
 
 @njit(cache=True, nogil=True)
-def _draw_normal(rng, precision, linear):
+def draw_normal(rng, precision, linear):
     """A draw with this precision and linear term."""
     draw = linear.copy()
     draw_by_precision(rng, np.linalg.cholesky(precision), draw)
     return draw
-
-
-@njit(cache=True, nogil=True)
-def _solve_lower(L, B):
-    """Replace the columns of ``B`` by those of ``L^-1 B``."""
-    for i in range(len(L)):
-        for j in range(i):
-            for k in range(B.shape[1]):
-                B[i, k] -= L[i, j] * B[j, k]
-        for k in range(B.shape[1]):
-            B[i, k] /= L[i, i]
-
-
-@njit(cache=True, nogil=True)
-def draw_with_population(rng, S, linear, sums, W, mu, beta, sd, P, inverse_noise, pi, n_tasks):
-    """Draw coefficients, their mean and ``beta`` jointly; ``W``, ``mu`` and ``beta`` change in place.
-
-    A task adds to the precision of the mean and of its active shared features alone.
-
-    Parameters
-    ----------
-    S, linear : (blocks, D, D, lanes), (blocks, D, lanes)
-        ``X'kX`` and ``X'v`` of the tasks, in lanes, without the part of ``beta``.
-    sums : ActiveSums
-        ``X'kS``, ``S'kS`` and ``S'v`` of the tasks.
-    W : (blocks, D, lanes)
-    sd : (S,)
-        Prior standard deviations of ``beta``.
-    inverse_noise : (blocks, lanes)
-        What multiplies all these sums.
-    """
-    D, n_shared, lanes = len(mu), len(beta), W.shape[2]
-    precision, total = np.zeros((D + n_shared, D + n_shared)), np.zeros(D + n_shared)
-    precision[:D, :D] = (pi + n_tasks) * P
-    for i in range(n_shared):
-        precision[D + i, D + i] = 1.0 / (sd[i] * sd[i])
-    factors, own = np.empty((n_tasks, D, D)), np.empty((n_tasks, D, 1))
-    solved = np.empty((D, n_tasks * D + len(sums.feature)))
-    for t in range(n_tasks):
-        block, lane = t // lanes, t % lanes
-        k = inverse_noise[block, lane]
-        first, n_active = sums.starts[t], sums.starts[t + 1] - sums.starts[t]
-        size = D + n_active
-        M, u = factors[t], own[t]
-        U = solved[:, t * D + first : t * D + first + size]
-        where = np.empty(size, dtype=np.int64)
-        for i in range(D):
-            where[i] = i
-            for j in range(D):
-                M[i, j] = k * S[block, i, j, lane] + P[i, j]
-                U[i, j] = P[i, j]
-            for j in range(n_active):
-                U[i, D + j] = -k * sums.cross[first + j, i]
-            u[i, 0] = k * linear[block, i, lane]
-        for j in range(n_active):
-            where[D + j] = D + sums.feature[first + j]
-        M[:] = np.linalg.cholesky(M)
-        _solve_lower(M, U)
-        _solve_lower(M, u)
-        for i in range(size):
-            for d in range(D):
-                total[where[i]] += U[d, i] * u[d, 0]
-                for j in range(size):
-                    precision[where[i], where[j]] -= U[d, i] * U[d, j]
-        for i in range(n_active):
-            total[where[D + i]] += k * sums.slope[first + i]
-            row = sums.square_starts[t] + i * n_active
-            for j in range(n_active):
-                precision[where[D + i], where[D + j]] += k * sums.square[row + j]
-    theta = _draw_normal(rng, precision, total)
-    mu[:] = theta[:D]
-    beta[:] = theta[D:]
-    for t in range(n_tasks):
-        first, n_active = sums.starts[t], sums.starts[t + 1] - sums.starts[t]
-        L, w, begin = factors[t], np.empty(D), t * D + first
-        for i in range(D):
-            w[i] = own[t, i, 0]
-            for d in range(D):
-                w[i] += solved[i, begin + d] * mu[d]
-            for j in range(n_active):
-                w[i] += solved[i, begin + D + j] * beta[sums.feature[first + j]]
-        for i in range(D):
-            w[i] += rng.standard_normal()
-        solve_transposed(L, w)
-        for i in range(D):
-            W[t // lanes, i, t % lanes] = w[i]
 
 
 def regressions_of_shared(rows: Rows, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -333,7 +248,7 @@ def draw_with_coefficients(rng, rows, shared, residual, A, w, v, H, P, O, beta, 
                 for u in range(n_shared):
                     precision[u, s] += np.sum(A[u] * pull)
         _add_rows(rows, side, w, v, H, precision, linear)
-        beta[:] = _draw_normal(rng, precision, linear)
+        beta[:] = draw_normal(rng, precision, linear)
         if centred:
             for s in range(n_shared):
                 H -= beta[s] * A[s]

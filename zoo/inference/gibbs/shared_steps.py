@@ -63,8 +63,9 @@ class SharedSteps:
         """
         assert self.shared is not None
         shared = s["shared"]
+        prior = shared.sd if self._many else shared.scales(self.shared)
         draw(
-            rng, s["tasks"].S, *known, s["W"], s["mu"], shared.beta, shared.sd, s["P"], s["inverse_noise"],
+            rng, s["tasks"].S, *known, s["W"], s["mu"], shared.beta, prior, s["P"], s["inverse_noise"],
             float(self.pi), self.n_tasks,
         )  # fmt: skip
         if self._many:

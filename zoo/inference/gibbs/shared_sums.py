@@ -28,7 +28,7 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.population_steps import LANES, Tasks
-from zoo.inference.gibbs.shared_coefficients import draw_with_population
+from zoo.inference.gibbs.shared_population import draw_with_population
 from zoo.inference.stacks import equal_sizes, smallest_least_squares
 
 __all__ = ["ActiveSums", "SharedSums", "subtract_shared"]

@@ -19,6 +19,7 @@ from zoo.latent.coordinates import (
 from zoo.latent.vecchia_order import ORDERS
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.gaussian import Gaussian
+from zoo.likelihoods.logistic import Logistic
 from zoo.models.varying_coefficient.component import AMPLITUDES, KERNELS, VaryingComponent, as_component
 from zoo.models.varying_coefficient.covariance import InstanceKernel, VaryingKernel
 from zoo.models.varying_coefficient.parts import parts_of
@@ -247,6 +248,17 @@ class VaryingDescription(ModelFactory):
 
     # The library's own models that use t say so by `needs_t`.
     prepare.leaves_t = True  # type: ignore[attr-defined]
+
+    def sites_refusal(self) -> str:
+        """Why expectation propagation and the variational bound cannot do with these fields."""
+        if type(self.likelihood) is not Logistic:
+            return f"methods 'ep' and 'variational' are for likelihood='logistic', not {type(self.likelihood).__name__}."
+        if all(component.on_tasks for component in self.components):
+            return (
+                "methods 'ep' and 'variational' are for functions of t, and all components are over tasks. Use "
+                "'laplace', which holds these as weights."
+            )
+        return ""
 
     def vecchia_refusal(self) -> str:
         """Why method "vecchia" does not serve these fields, and which one does; nothing where it serves."""

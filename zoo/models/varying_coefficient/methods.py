@@ -21,6 +21,7 @@ from zoo.models.varying_coefficient.ranges import too_short_for_sines
 from zoo.models.varying_coefficient.resolution import warn_of_coarse_basis
 from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.models.varying_coefficient.search import maximal_evidence
+from zoo.models.varying_coefficient.sites import SITES, SiteSpace
 from zoo.models.varying_coefficient.space import State, inputs_of
 from zoo.models.varying_coefficient.spaces import inducing_inputs, space_of
 
@@ -84,11 +85,24 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
 # ---------------------------------------------------------------- maximal evidence
 
 
+def _space(factory: VaryingDescription, rows: VaryingRows, y: np.ndarray, method: str) -> Any:
+    return SiteSpace(method, factory, rows, y) if method in SITES else space_of(factory, rows, y)
+
+
 def fit_point(
-    factory: VaryingDescription, rows: VaryingRows, y: np.ndarray, run: Run, max_iter: int, tol: float
+    factory: VaryingDescription,
+    rows: VaryingRows,
+    y: np.ndarray,
+    run: Run,
+    max_iter: int,
+    tol: float,
+    method: str = "",
 ) -> Result:
-    """Hyper-parameters of maximal evidence, and independent draws of the functions given them."""
-    space = space_of(factory, rows, y)
+    """Hyper-parameters of maximal evidence, and independent draws of the functions given them.
+
+    ``method`` is "ep" or "variational" where labels are approximated so.
+    """
+    space = _space(factory, rows, y, method)
     with _threads(space):
         z, converged = maximal_evidence(space, run.progress, max_iter, tol)
         learned = space.values_at(z)
@@ -97,8 +111,12 @@ def fit_point(
         state = space.state(space.coordinates.pack(learned))
         if not state.converged:
             logging.getLogger("zoo").warning(
-                "Newton's method did not find the mode of the functions: the posterior is wrong. Responses that are "
-                'far out in their noise do this; fit with method "nuts".'
+                "The sites of method %r did not come to rest: the posterior is wrong. Large weights of rows do this; "
+                'fit with method "laplace" or "nuts".'
+                if method
+                else "Newton's method did not find the mode of the functions: the posterior is wrong. Responses that "
+                'are far out in their noise do this; fit with method "nuts".',
+                *([method] if method else []),
             )
         draws = None
         if space.values_name:
@@ -138,7 +156,7 @@ def state_of(fit: Fit) -> tuple[Any, State] | None:
         return None
     factory: Any = fit.factory
     rows = factory.prepare(fit.population_data)
-    space = space_of(factory, rows, factory.validate(fit.population_data))
+    space = _space(factory, rows, factory.validate(fit.population_data), fit.method)
     z = space.recorded(fit.posterior.isel(chain=0, draw=0))
     return space, space.state(z)
 

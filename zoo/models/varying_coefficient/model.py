@@ -18,9 +18,7 @@ from zoo.core.methods import Method, Result, Run
 from zoo.core.prior_density import standard_normal_density
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
-from zoo.latent.coordinates import (
-    Coordinates,
-)
+from zoo.latent.coordinates import Coordinates
 from zoo.latent.function_conditional import JITTER
 from zoo.models.kernel_machine.rows import conditional_function, function_moments
 from zoo.models.kernel_machine.space import matrix_root
@@ -29,6 +27,7 @@ from zoo.models.varying_coefficient.covariance import beyond_the_data
 from zoo.models.varying_coefficient.description import VaryingDescription
 from zoo.models.varying_coefficient.reading import coefficients
 from zoo.models.varying_coefficient.rows import VaryingRows
+from zoo.models.varying_coefficient.sites import SITES
 from zoo.models.varying_coefficient.vecchia import functions_at
 from zoo.models.varying_coefficient.white import white_values, white_weights
 
@@ -233,11 +232,11 @@ class VaryingCoefficientGP(VaryingDescription):
         if self._gaussian:
             found = [
                 Method("exact", f"independent draws from the exact posterior given {point}",
-                self._fit_exact, given_estimates=True),
+                self._fit_point, given_estimates=True),
                 Method("hsgp", f"approximation: a basis of sines; independent draws given {point}",
                 self._fit_hsgp, law="approximate"),
                 Method("inducing", f"approximation: inducing points (FITC or VFE); independent draws given {point}",
-                self._fit_inducing, law="approximate"),
+                self._fit_point, law="approximate"),
             ]  # fmt: skip
             if not self.vecchia_refusal():
                 law = "approximation: each row given its nearest ones, functions integrated out"
@@ -247,12 +246,23 @@ class VaryingCoefficientGP(VaryingDescription):
         else:
             found = [
                 Method("laplace", f"approximation: normal at the mode of the functions, given {point}",
-                self._fit_laplace, given_estimates=True),
+                self._fit_point, given_estimates=True),
                 Method("inducing", "approximation: the same with inducing points (FITC)",
-                self._fit_inducing, law="approximate"),
+                self._fit_point, law="approximate"),
                 Method("hsgp", "approximation: a basis of sines; draws from its exact posterior by NUTS",
                 self._fit_hsgp, law="approximate"),
             ]  # fmt: skip
+            if not self.sites_refusal():
+                law = (
+                    "approximation: normal, with the moments that each label gives (expectation propagation)"
+                )
+                found.append(Method("ep", f"{law}, given {point}", self._fit_ep, given_estimates=True))
+                law = "approximation: the normal law with the best variational bound"
+                found.append(
+                    Method(
+                        "variational", f"{law}, given {point}", self._fit_variational, given_estimates=True
+                    )
+                )
         given = [m for m in found if basis or m.name != "hsgp"]
         by_nuts = "" if self._gaussian else "hsgp"
         return [*(m._replace(weights=True, independent=m.name != by_nuts) for m in given), *nuts]
@@ -268,6 +278,8 @@ class VaryingCoefficientGP(VaryingDescription):
         """Why a method that others have cannot do with these fields."""
         if method == "vecchia":
             return self.vecchia_refusal()
+        if method in SITES:
+            return self.sites_refusal()
         return super().unserved(method)
 
     def pointwise_log_likelihood(
@@ -338,17 +350,13 @@ class VaryingCoefficientGP(VaryingDescription):
             "hsgp": "hsgp",
             "inducing": now if now in ("fitc", "vfe") else "fitc",
             "vecchia": "vecchia",
+            **dict.fromkeys(SITES, "none"),
             # Its functions are variables of the model.
             "nuts": "none" if now == "vecchia" else now,
         }.get(method, now)
         return self if wanted == now else replace(self, approximation=wanted)
 
-    def _fit_exact(
-        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
-    ) -> Result:
-        return engine.fit_point(self, data, y, run, max_iter, tol)
-
-    def _fit_inducing(
+    def _fit_point(
         self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
     ) -> Result:
         return engine.fit_point(self, data, y, run, max_iter, tol)
@@ -358,10 +366,13 @@ class VaryingCoefficientGP(VaryingDescription):
     ) -> Result:
         return engine.fit_point(self, data, y, run, max_iter, tol)
 
-    def _fit_laplace(
+    def _fit_ep(self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7) -> Result:
+        return engine.fit_point(self, data, y, run, max_iter, tol, "ep")
+
+    def _fit_variational(
         self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
     ) -> Result:
-        return engine.fit_point(self, data, y, run, max_iter, tol)
+        return engine.fit_point(self, data, y, run, max_iter, tol, "variational")
 
     def _fit_hsgp(
         self,

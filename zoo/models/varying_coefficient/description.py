@@ -252,7 +252,8 @@ class VaryingDescription(ModelFactory):
     def sites_refusal(self) -> str:
         """Why expectation propagation and the variational bound cannot do with these fields."""
         if type(self.likelihood) is not Logistic:
-            return f"methods 'ep' and 'variational' are for likelihood='logistic', not {type(self.likelihood).__name__}."
+            name = type(self.likelihood).__name__
+            return f"methods 'ep' and 'variational' are for likelihood='logistic', not {name}."
         if all(component.on_tasks for component in self.components):
             return (
                 "methods 'ep' and 'variational' are for functions of t, and all components are over tasks. Use "

@@ -48,6 +48,11 @@ class LogisticResponses:
     def __init__(self, y: np.ndarray, weight: np.ndarray | None = None):
         self.y, self._h = y, np.ones(len(y)) if weight is None else weight
 
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
     def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
         """The density and its derivatives in f."""
         p, h = expit(f), self._h

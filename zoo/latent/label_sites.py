@@ -29,8 +29,8 @@ All sites move at once, by a share of the way that shrinks where they do not com
 
 has such sites, :math:`\tau_n = -E_q \partial^2 \log p(y_n \mid f_n)` and
 :math:`\nu_n = E_q \partial \log p(y_n \mid f_n) + \tau_n m_n`. Steps towards these values are natural gradients (Khan &
-Lin 2017), and are halved until the bound climbs. It needs no bound of the logistic function by a parabola, which would
-be looser.
+Lin 2017), and are shortened until the bound climbs. The logistic function is not bounded by a parabola, which would be
+looser.
 
 At the fixed point of either the derivative of the evidence, or bound, in K is :math:`\tfrac12 (a a' - R)`, since it is
 stationary in the sites (Rasmussen & Williams 2006, eq 5.27).
@@ -48,7 +48,8 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from zoo.inference.responses import Density
-from zoo.latent.latent_gaussian import Dense, Evidence, Mode
+from zoo.latent.function_mode import LogisticResponses
+from zoo.latent.latent_gaussian import Dense, Evidence, Mode, find_mode
 
 __all__ = ["Sites", "expectation_propagation", "sites_of", "tilted_moments", "variational_bound"]
 
@@ -57,9 +58,9 @@ _T = np.arange(-32, 33) * 0.1
 _FAR = 9.5
 _BISECTIONS = 60
 # Steps; the change of means (in standard deviations) and of log variances that ends them, and that which still counts
-# as an end; the first share of the way and the least.
-_MOST_STEPS, _TOLERANCE, _NEAR = 300, 1e-9, 1e-6
-_SHARE, _LEAST_SHARE = 0.9, 0.02
+# as an end; the largest share of the way, the least, and the factors after a bad and a good step.
+_MOST_STEPS, _TOLERANCE, _NEAR = 300, 1e-8, 1e-5
+_SHARE, _LEAST_SHARE, _SLOWER, _FASTER = 0.9, 0.001, 0.6, 1.1
 
 
 class Sites(NamedTuple):
@@ -136,14 +137,16 @@ _Update = Callable[[_Approximation], tuple[Sites, float]]
 
 
 def _start(K: Dense, y: np.ndarray, weight: np.ndarray) -> Sites:
-    """The sites of one Newton step from 0: no label is known better than by a quarter of its weight."""
-    return Sites(0.25 * weight, 0.5 * weight * y)
+    """The sites of Laplace's approximation, whose search is safe."""
+    found = find_mode(K, LogisticResponses(y, weight), np.zeros(0))
+    tau = found.density.information
+    return Sites(tau, found.density.slope + tau * found.f)
 
 
 def _follow(K: Dense, update: _Update, sites: Sites, climbs: bool) -> Evidence:
     """Move the sites to the fixed point of ``update``, which gives what they shall be and the evidence.
 
-    With ``climbs`` a step that makes the evidence smaller is halved, else one that takes the moments less near.
+    With ``climbs`` a step that makes the evidence smaller is shortened, else one after which the moments move faster.
     """
     now = _Approximation(K, sites)
     wanted, value = update(now)
@@ -163,9 +166,11 @@ def _follow(K: Dense, update: _Update, sites: Sites, climbs: bool) -> Evidence:
         if not np.isfinite(new_value) or not np.isfinite(moved) or (worse and moved > _NEAR):
             if share <= _LEAST_SHARE:
                 break
-            share = max(0.5 * share, _LEAST_SHARE)
+            share = max(_SLOWER * share, _LEAST_SHARE)
             if climbs or not np.isfinite(new_value) or not np.isfinite(moved):
                 continue
+        else:
+            share = min(_FASTER * share, _SHARE)
         now, wanted, value, left = new, new_wanted, new_value, moved
         converged = moved <= _NEAR
         if moved <= _TOLERANCE:

@@ -58,6 +58,20 @@ def test_a_fit_predicts_saves_and_has_coefficients(method, tmp_path):
     assert np.corrcoef(drawn, f[:100])[0, 1] > 0.7
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_amplitudes_do_not_run_away_where_labels_are_separated(method):
+    """Without the restraint the amplitude of "ep" ends at its bound, a thousand times the start."""
+    data, f = labels(40)
+    separated = zoo.MultiTaskData.from_arrays(data.X, np.sign(f), data.task, t=data.t)
+    fit = zoo.VaryingCoefficientGP(likelihood="logistic").fit(
+        separated, method, draws=5, chains=1, random_seed=1, progress=False
+    )
+    assert float(fit.posterior["amplitude"].max()) < 30.0
+    assert float(fit.posterior["global_scale"].max()) < 30.0
+    p = fit.predict(separated, random_seed=1)["probability"].to_numpy()
+    assert np.mean((p > 0.5) == (f > 0.0)) > 0.9 and p.min() < 0.2 and p.max() > 0.8
+
+
 def test_other_likelihoods_and_trees_are_refused_with_a_reason():
     data, _ = labels(20)
     with pytest.raises(UnsupportedMethodError, match="are for likelihood='logistic', not Probit"):

@@ -61,6 +61,12 @@ class LogisticResponses:
         value = float((h * log_expit(self.y * f)).sum())
         return Density(value, slope, information, information * (1.0 - 2.0 * p), information)
 
+    def parameter_slopes(
+        self, f: np.ndarray, parameters: np.ndarray
+    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """None: there are no parameters."""
+        return []
+
 
 def find_mode(
     prior: FunctionPrior, numbers: Any, responses: Any, parameters: np.ndarray, tol: float = 1e-10

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.optimize import minimize
 
 from zoo.inference.run.progress import ClimbProgress
-from zoo.models.varying_coefficient.restraint import Restraint
 
 __all__ = ["Search", "bounds_of", "maximal_evidence", "starts_of"]
 
@@ -27,7 +26,7 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> t
     low, high = bounds_of(space)
     starts = [np.clip(z, low, high) for z in starts_of(space)]
     with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
-        search = Search(space, bar, max_iter, tol, Restraint.of(space))
+        search = Search(space, bar, max_iter, tol, space.restraint())
         metric = None
         if getattr(space, "coarse", None) is not None:
             first = search.run(starts, low, high, coarse=True)
@@ -50,7 +49,7 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> t
 class Search:
     """Climbs by L-BFGS of the evidence, times the priors that the user gave, and times a restraint if there is one."""
 
-    def __init__(self, space: Any, bar: Any, max_iter: int, tol: float, restraint: Restraint | None = None):
+    def __init__(self, space: Any, bar: Any, max_iter: int, tol: float, restraint: Any = None):
         self.space, self.bar, self.max_iter, self.tol = space, bar, max_iter, tol
         self.restraint = restraint
         self.best: np.ndarray | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from zoo.likelihoods.derivatives import DifferentiatedResponses
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.models.varying_coefficient.covariance import VaryingKernel
 from zoo.models.varying_coefficient.description import VaryingDescription
+from zoo.models.varying_coefficient.restraint import Restraint
 from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.support.quick import QUICK
 
@@ -108,6 +110,10 @@ class Space:
             pytensor.function([z], logs, mode=QUICK, on_unused_input="ignore"),
             pytensor.function([z, pull], slope, mode=QUICK, on_unused_input="ignore"),
         )
+
+    def restraint(self) -> Callable[[np.ndarray], tuple[float, np.ndarray]] | None:
+        """What keeps the evidence from running away, if that is needed: a log density, with its derivative in z."""
+        return Restraint.of(self)
 
     def evidence(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its derivative in z."""

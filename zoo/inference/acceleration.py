@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Climb", "Evaluation", "climb"]
+__all__ = ["Climb", "Evaluation", "Memory", "climb"]
 
 _MEMORY = 5
 _RIDGE = 1e-8  # against differences that are nearly parallel; relative, as their lengths are scaled to one
@@ -53,7 +53,7 @@ class Climb:
     interrupted: bool = False
 
 
-class _Memory:
+class Memory:
     """The last differences of steps (scaled by the metric when used) and images."""
 
     def __init__(self) -> None:
@@ -62,6 +62,7 @@ class _Memory:
         self.last: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, step: np.ndarray, image: np.ndarray) -> None:
+        """Another step (p,) and where it led (p,)."""
         if self.last is not None:
             self.steps = [*self.steps, step - self.last[0]][-_MEMORY:]
             self.images = [*self.images, image - self.last[1]][-_MEMORY:]
@@ -134,7 +135,7 @@ def climb(
         The map's own step, or the start, is not feasible.
     """
     result = Climb(start, evaluate(start), n_maps=1)
-    memory, extrapolated = _Memory(), False
+    memory, extrapolated = Memory(), False
     rest, pause = 0, 1  # plain steps still to take; how many after the next refusal
     try:
         while True:

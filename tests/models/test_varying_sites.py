@@ -1,6 +1,6 @@
 """Labels of varying coefficients by expectation propagation and by the variational bound: the methods of the model.
 
-``tests/latent/test_label_sites.py`` has the algebra.
+``tests/latent/test_gaussian_sites.py`` has the algebra.
 """
 
 import numpy as np
@@ -85,9 +85,9 @@ def test_other_likelihoods_and_trees_are_refused_with_a_reason():
 
 def test_a_fit_that_does_not_come_to_rest_says_so(monkeypatch, caplog):
     data, _ = labels(30)
-    monkeypatch.setattr("zoo.latent.label_sites._MOST_STEPS", 1)
+    monkeypatch.setattr("zoo.latent.gaussian_sites._MOST_STEPS", 1)
     fit = zoo.VaryingCoefficientGP(likelihood="logistic").fit(
         data, "ep", draws=5, chains=1, random_seed=1, progress=False
     )
     assert not bool(fit.idata["sample_stats"]["converged"].any())
-    assert "sites of method 'ep' did not come to rest" in caplog.text
+    assert "Expectation propagation did not converge" in caplog.text

@@ -68,7 +68,6 @@ _SHARED = (
 )
 _CROSSED = (f"{_KERNELS}::test_against_joint_draws[population, crossed]",)
 _SHARD = ("tests/inference/test_shard.py",)
-_SITES = ("tests/latent/test_label_sites.py",)
 _MANY = ("tests/inference/test_many_shared.py",)
 _SHARED_MATRIX_NORMAL = ("tests/inference/test_shared_coefficients.py",)
 
@@ -721,22 +720,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "where[D + j] = D + sums.feature[first + j]",
         "where[D + j] = D + j",
         _CROSSED,
-    ),
-    Mutant(
-        "evidence_without_the_sites",
-        "the evidence of expectation propagation forgets the normalisers of the sites",
-        "zoo/latent/label_sites.py",
-        "0.5 * np.log1p(tau / c)",
-        "0.0 * np.log1p(tau / c)",
-        _SITES,
-    ),
-    Mutant(
-        "bound_without_the_variances",
-        "the divergence of the variational bound forgets the variances",
-        "zoo/latent/label_sites.py",
-        "- float(tau @ now.variance)",
-        "- 0.0 * float(tau @ now.variance)",
-        _SITES,
     ),
     Mutant(
         "many_shared_without_the_law_of_tasks",

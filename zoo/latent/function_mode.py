@@ -48,11 +48,6 @@ class LogisticResponses:
     def __init__(self, y: np.ndarray, weight: np.ndarray | None = None):
         self.y, self._h = y, np.ones(len(y)) if weight is None else weight
 
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return len(self.y)
-
     def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
         """The density and its derivatives in f."""
         p, h = expit(f), self._h
@@ -60,12 +55,6 @@ class LogisticResponses:
         slope = h * ((self.y + 1.0) / 2.0 - p)
         value = float((h * log_expit(self.y * f)).sum())
         return Density(value, slope, information, information * (1.0 - 2.0 * p), information)
-
-    def parameter_slopes(
-        self, f: np.ndarray, parameters: np.ndarray
-    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """None: there are no parameters."""
-        return []
 
 
 def find_mode(

@@ -109,14 +109,10 @@ def fit_point(
         # Exactly what a loaded fit makes of the values that are recorded.
         space.forget()
         state = space.state(space.coordinates.pack(learned))
-        if not state.converged:
+        if not state.converged and not method:  # sites that do not come to rest say so themselves
             logging.getLogger("zoo").warning(
-                "The sites of method %r did not come to rest: the posterior is wrong. Large weights of rows do this; "
-                'fit with method "laplace" or "nuts".'
-                if method
-                else "Newton's method did not find the mode of the functions: the posterior is wrong. Responses that "
-                'are far out in their noise do this; fit with method "nuts".',
-                *([method] if method else []),
+                "Newton's method did not find the mode of the functions: the posterior is wrong. Responses that are "
+                'far out in their noise do this; fit with method "nuts".'
             )
         draws = None
         if space.values_name:

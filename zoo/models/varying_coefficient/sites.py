@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from zoo.latent.label_sites import Sites, expectation_propagation, sites_of, variational_bound
+from zoo.latent.expectation_propagation import propagated_evidence
 from zoo.latent.latent_gaussian import Evidence
+from zoo.latent.logistic_labels import LogisticLabels
+from zoo.latent.variational_bound import bounded_evidence
 from zoo.models.varying_coefficient.space import State
 from zoo.models.varying_coefficient.spaces import FunctionSpace
 
@@ -23,7 +25,7 @@ __all__ = ["SITES", "SiteSpace"]
 
 # The amplitude beyond which the search is held back.
 _AMPLITUDE = 3.0
-SITES: dict[str, Callable[..., Evidence]] = {"ep": expectation_propagation, "variational": variational_bound}
+SITES: dict[str, Callable[..., Evidence]] = {"ep": propagated_evidence, "variational": bounded_evidence}
 
 
 class SiteSpace(FunctionSpace):
@@ -39,6 +41,7 @@ class SiteSpace(FunctionSpace):
     def __init__(self, method: str, factory: Any, rows: Any, y: np.ndarray):
         super().__init__(factory, rows, y)
         self._approximate = SITES[method]
+        self._labels = LogisticLabels(self.y, rows.weight)
 
     def restraint(self) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
         """What holds amplitudes back; see the head of this module."""
@@ -58,16 +61,12 @@ class SiteSpace(FunctionSpace):
 
     def _found(self, z: np.ndarray) -> tuple[Any, Evidence]:
         K = self._covariance(z)
-        start: Sites | None = vars(self).get("_last")
-        found = self._approximate(K, self.y, self.rows.weight, start)
-        if not found.mode.converged and start is not None:
-            found = self._approximate(K, self.y, self.rows.weight)
-        return K, found
+        return K, self._approximate(K, self._labels, vars(self).get("_last"))
 
     def evidence(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Approximate log evidence and its derivative in z."""
         _, found = self._found(z)
-        vars(self)["_last"] = sites_of(found.mode)
+        vars(self)["_last"] = found.mode
         return found.value, self._slopes(z, found.slopes)
 
     def state(self, z: np.ndarray) -> State:

@@ -28,7 +28,7 @@ from zoo.models.varying_coefficient.sites import SITES, SiteSpace
 from zoo.models.varying_coefficient.spaces import FunctionSpace, inputs_of
 
 METHODS = ("laplace", *SITES)
-RUNS, TEMPERATURES = 20, 2_000
+RUNS, TEMPERATURES = 20, 20_000
 
 
 def simulated(n_rows: int, n_test: int) -> tuple[zoo.MultiTaskData, zoo.MultiTaskData]:

@@ -43,7 +43,9 @@ from zoo.latent.logistic_labels import Tilted
 __all__ = ["propagated_evidence"]
 
 
-def propagated_evidence(K: Dense, responses: SiteResponses, start: Mode | None = None) -> Evidence:
+def propagated_evidence(
+    K: Dense, responses: SiteResponses, start: Mode | None = None, quiet: bool = False
+) -> Evidence:
     """The log evidence by expectation propagation, its derivative in K, and the normal law as a mode.
 
     Parameters
@@ -55,6 +57,8 @@ def propagated_evidence(K: Dense, responses: SiteResponses, start: Mode | None =
         densities.
     start : Mode, optional
         What was found at another covariance of the same rows.
+    quiet : bool
+        Whether a search looks at ``converged`` itself, so that nothing is logged.
 
     Returns
     -------
@@ -75,7 +79,9 @@ def propagated_evidence(K: Dense, responses: SiteResponses, start: Mode | None =
         asked = Sites(tilted.curvature / tilted.share, shift)
         return Point(law, asked, distance(law, tilted.slope, asked.precision))
 
-    point, converged = settle(at, starts(K, responses, start), climbs=False, name="Expectation propagation")
+    point, converged = settle(
+        at, starts(K, responses, start), climbs=False, name=None if quiet else "Expectation propagation"
+    )
     law = point.law
     mean, variance = _cavity(law)
     value = _log_evidence(law, mean, variance, responses.tilted(mean, variance))

@@ -148,7 +148,7 @@ def distance(law: SiteLaw, slope: np.ndarray, precision: np.ndarray) -> float:
 
 
 def settle(
-    at: Callable[[Sites], Point], begin: Iterator[Sites], climbs: bool, name: str
+    at: Callable[[Sites], Point], begin: Iterator[Sites], climbs: bool, name: str | None
 ) -> tuple[Point, bool]:
     """Change the sites until they are those that the method asks for; say so in the log where they never are.
 
@@ -165,8 +165,8 @@ def settle(
     climbs : bool
         Whether a step that is short enough makes the value larger: then steps are halved until they do. Else they are
         taken, and become shorter where points get no nearer to rest.
-    name : str
-        Of the method, for the warning.
+    name : str, optional
+        Of the method, for the warning. Without it the caller looks at ``converged``, and nothing is logged.
 
     Returns
     -------
@@ -181,13 +181,14 @@ def settle(
         if best.left <= _NEAR:
             return best, True
     assert best is not None
-    logging.getLogger("zoo").warning(
-        "%s did not converge: after %d steps a row still moved by %.1e posterior standard deviations, so the "
-        'posterior and its evidence are wrong. Standardize the features, or fit with method "laplace" or "nuts".',
-        name,
-        taken,
-        best.left,
-    )
+    if name is not None:
+        logging.getLogger("zoo").warning(
+            "%s did not converge: after %d steps a row still moved by %.1e posterior standard deviations, so the "
+            'posterior and its evidence are wrong. Fit with method "laplace" or "nuts".',
+            name,
+            taken,
+            best.left,
+        )
     return best, False
 
 

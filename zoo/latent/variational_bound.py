@@ -50,7 +50,9 @@ __all__ = ["bounded_evidence"]
 _ROUNDING = (1e-12, 1e-9)
 
 
-def bounded_evidence(K: Dense, responses: SiteResponses, start: Mode | None = None) -> Evidence:
+def bounded_evidence(
+    K: Dense, responses: SiteResponses, start: Mode | None = None, quiet: bool = False
+) -> Evidence:
     """The largest lower bound on the log evidence by a normal law, its derivative in K, and the law as a mode.
 
     Parameters
@@ -62,6 +64,8 @@ def bounded_evidence(K: Dense, responses: SiteResponses, start: Mode | None = No
         densities.
     start : Mode, optional
         What was found at another covariance of the same rows.
+    quiet : bool
+        Whether a search looks at ``converged`` itself, so that nothing is logged.
 
     Returns
     -------
@@ -87,5 +91,7 @@ def bounded_evidence(K: Dense, responses: SiteResponses, start: Mode | None = No
         rounding = float(np.clip(lost, *_ROUNDING) * np.abs(terms).sum())
         return Point(law, asked, distance(law, expected.slope, asked.precision), float(terms.sum()), rounding)
 
-    point, converged = settle(at, starts(K, responses, start), climbs=True, name="The variational bound")
+    point, converged = settle(
+        at, starts(K, responses, start), climbs=True, name=None if quiet else "The variational bound"
+    )
     return site_evidence(K, point.value, found_mode(point.law, responses, converged))

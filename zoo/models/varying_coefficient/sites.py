@@ -59,17 +59,17 @@ class SiteSpace(FunctionSpace):
 
         return restrain
 
-    def _found(self, z: np.ndarray) -> tuple[Any, Evidence]:
+    def _found(self, z: np.ndarray, quiet: bool) -> tuple[Any, Evidence]:
         K = self._covariance(z)
-        return K, self._approximate(K, self._labels, vars(self).get("_last"))
+        return K, self._approximate(K, self._labels, vars(self).get("_last"), quiet)
 
     def evidence(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Approximate log evidence and its derivative in z."""
-        _, found = self._found(z)
+        _, found = self._found(z, quiet=True)
         vars(self)["_last"] = found.mode
         return found.value, self._slopes(z, found.slopes)
 
     def state(self, z: np.ndarray) -> State:
         """What is known of the functions at z."""
-        K, found = self._found(z)
+        K, found = self._found(z, quiet=False)
         return State(z, found.value, (K, found.mode), found.mode.converged)

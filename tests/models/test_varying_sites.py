@@ -79,8 +79,23 @@ def test_other_likelihoods_and_trees_are_refused_with_a_reason():
     tree = zoo.VaryingCoefficientGP(
         likelihood="logistic", task_kernel=TaskTree.from_parents({"a": "all", "b": "all"})
     )
-    with pytest.raises(UnsupportedMethodError, match="all components are over tasks"):
-        tree.fit(data, "variational", progress=False)
+    on_tasks = zoo.MultiTaskData.from_arrays(data.X, data.y, np.tile(["a", "b"], 10))
+    with pytest.raises(UnsupportedMethodError, match="held as weights"):
+        tree.fit(on_tasks, "variational", progress=False)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_yardsticks_of_the_paper_have_them_too(method):
+    """A process on features and t, one on features, and coefficients with a covariance."""
+    data, f = labels(40)
+    for factory in (
+        zoo.PooledGP(inputs="xt", instance_kernel="matern52", likelihood="logistic"),
+        zoo.PooledGP(inputs="x", instance_kernel="matern52", likelihood="logistic"),
+        zoo.NonisotropicVaryingCoefficients(likelihood="logistic"),
+    ):
+        fit = factory.fit(data, method, draws=5, chains=1, random_seed=1, progress=False)
+        p = fit.predict(data, random_seed=1)["probability"].to_numpy()
+        assert np.corrcoef(p, f)[0, 1] > 0.3
 
 
 def test_a_fit_that_does_not_come_to_rest_says_so(monkeypatch, caplog):

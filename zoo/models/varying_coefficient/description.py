@@ -254,11 +254,6 @@ class VaryingDescription(ModelFactory):
         if type(self.likelihood) is not Logistic:
             name = type(self.likelihood).__name__
             return f"methods 'ep' and 'variational' are for likelihood='logistic', not {name}."
-        if all(component.on_tasks for component in self.components):
-            return (
-                "methods 'ep' and 'variational' are for functions of t, and all components are over tasks. Use "
-                "'laplace', which holds these as weights."
-            )
         return ""
 
     def vecchia_refusal(self) -> str:

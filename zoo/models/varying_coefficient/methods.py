@@ -25,7 +25,16 @@ from zoo.models.varying_coefficient.sites import SITES, SiteSpace
 from zoo.models.varying_coefficient.space import State, inputs_of
 from zoo.models.varying_coefficient.spaces import inducing_inputs, space_of
 
-__all__ = ["Choice", "choose", "fit_point", "from_inducing", "latent_moments", "new_task", "with_new_leaves"]
+__all__ = [
+    "Choice",
+    "choose",
+    "fit_point",
+    "from_inducing",
+    "latent_moments",
+    "new_task",
+    "require_sites",
+    "with_new_leaves",
+]
 
 # Rows up to which exact algebra takes seconds, and weights up to which that of a basis does.
 _FEW_ROWS, _MOST_WEIGHTS = 2000, 6000
@@ -83,6 +92,15 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
 
 
 # ---------------------------------------------------------------- maximal evidence
+
+
+def require_sites(factory: VaryingDescription, data: MultiTaskData, method: str) -> None:
+    """Raise where a method replaces the labels of function values, and the model holds its functions as weights."""
+    if method in SITES and factory.kernel_of(factory.prepare(data)).basis_is_exact:
+        raise UnsupportedMethodError(
+            f"method {method!r} is for function values, and these functions are held as weights, since every component "
+            'is over tasks, or none varies. Use method "laplace" or "nuts".'
+        )
 
 
 def _space(factory: VaryingDescription, rows: VaryingRows, y: np.ndarray, method: str) -> Any:

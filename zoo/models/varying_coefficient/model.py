@@ -270,6 +270,7 @@ class VaryingCoefficientGP(VaryingDescription):
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
         """The method that a fit takes; raises where the data are too wide for it."""
         name = super().choose_method(method, data)
+        engine.require_sites(self, data, name)
         if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
             require_narrow(data, 'amplitude="covariance"', 'Use VaryingCoefficientGP(amplitude="shared").')
         return name

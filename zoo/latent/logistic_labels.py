@@ -60,15 +60,7 @@ class Expected(NamedTuple):
 
 
 class LogisticLabels(LogisticResponses):
-    """Labels -1/+1 with the logistic link: also :class:`zoo.inference.responses.Responses`.
-
-    Parameters
-    ----------
-    y : (n,) array
-        Labels.
-    weight : (n,) array, optional
-        Weights of the rows, above 0, which multiply their log densities.
-    """
+    """The same as :class:`~zoo.latent.function_mode.LogisticResponses`, with what sites ask of labels."""
 
     @property
     def size(self) -> int:

@@ -55,28 +55,14 @@ def bounded_evidence(
 ) -> Evidence:
     """The largest lower bound on the log evidence by a normal law, its derivative in K, and the law as a mode.
 
-    Parameters
-    ----------
-    K : Dense
-        Prior covariance (n, n) of the functions; it may be singular.
-    responses : SiteResponses
-        Log-concave, such as :class:`zoo.latent.logistic_labels.LogisticLabels`. Weights of rows multiply their log
-        densities.
-    start : Mode, optional
-        What was found at another covariance of the same rows.
-    quiet : bool
-        Whether a search looks at ``converged`` itself, so that nothing is logged.
+    Arguments and errors are those of :func:`zoo.latent.expectation_propagation.propagated_evidence`; weights of rows
+    multiply their log densities.
 
     Returns
     -------
     Evidence
         Its mode's ``f`` is the mean. ``converged`` is False, and a warning is logged, where the maximum was not found;
         the value is a bound all the same.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        K with the sites has no Cholesky factor.
     """
 
     def at(sites: Sites) -> Point:

@@ -5,9 +5,9 @@
 Each run draws that many labelled rows of every task, independently for each, and predicts a test set. The first table
 has the area under the ROC curve, averaged over tasks and runs, and the second the mean log loss of the probabilities.
 
-"rare" is simulated: 29 tasks with nine features, of whose labels 6 % are positive. The multi-label sets emotions, scene
-and yeast have their official test rows, and every label is a task. The others are groups from packages of R; of these
-half of the rows of each task are test rows, and all others have labels.
+"rare" is simulated: 29 tasks with nine features, of whose labels 5 to 14 % are positive. The multi-label sets
+emotions, scene and yeast have their official test rows, and every label is a task. The others are groups from packages
+of R; of these half of the rows of each task are test rows, and all others have labels.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ METHODS = {
     "VaryingCoefficientGP": {
         **dict.fromkeys(LIKELIHOODS, _LATENT),
         "gaussian": ["exact", "hsgp", "inducing", "vecchia", "nuts"],
+        "logistic": [*_LATENT[:3], "ep", "variational", "nuts"],
         **{
             key: ["nuts"]
             for key in (

@@ -140,7 +140,7 @@ def test_labels_are_responses():
 # ---------------------------------------------------------------- small numbers of rows
 
 
-@pytest.mark.parametrize("variance, weight", [(0.3, 1.0), (4.0, 1.0), (50.0, 2.5), (1e6, 1.0)])
+@pytest.mark.parametrize("variance, weight", [(0.3, 1.0), (4.0, 1.0), (50.0, 0.4), (1e6, 1.0)])
 def test_one_row_is_exact_by_expectation_propagation(variance, weight):
     labels = LogisticLabels(np.array([1.0]), np.array([weight]))
     found = propagated_evidence(Dense(np.array([[variance]])), labels)
@@ -381,15 +381,17 @@ def test_the_mode_is_the_law_of_the_sites(name):
     np.testing.assert_allclose(mode.density.slope, Y * expit(-Y * mode.f))
 
 
-def test_a_weight_of_two_is_a_row_twice_for_the_bound():
-    """Its terms add up over rows. By expectation propagation a weight is a power, and two sites are not its site."""
+@each_method
+def test_a_weight_of_two_is_a_row_twice(name):
+    """Terms of the bound add up over rows; by expectation propagation the row has a site for each copy."""
+    method = METHODS[name]
     twice = np.concatenate([np.arange(N), np.arange(10)])
     weight = np.where(np.arange(N) < 10, 2.0, 1.0)
-    rows = bounded_evidence(Dense(K[np.ix_(twice, twice)]), LogisticLabels(Y[twice]))
-    weights = bounded_evidence(Dense(K), LogisticLabels(Y, weight))
+    rows = method(Dense(K[np.ix_(twice, twice)]), LogisticLabels(Y[twice]))
+    weights = method(Dense(K), LogisticLabels(Y, weight))
     assert weights.value == pytest.approx(rows.value, abs=1e-8)
     np.testing.assert_allclose(weights.mode.f, rows.mode.f[:N], atol=1e-6)
-    plain = bounded_evidence(Dense(K), LABELS)
+    plain = method(Dense(K), LABELS)
     assert abs(weights.value - plain.value) > 1.0
 
 

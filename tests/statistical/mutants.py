@@ -1128,8 +1128,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "site_without_its_cavity",
         "precisions of sites by expectation propagation as if the cavities had no variance",
         "zoo/latent/expectation_propagation.py",
-        "Sites(tilted.curvature / tilted.share, shift)",
-        "Sites(tilted.curvature, shift)",
+        "Sites(copies * tilted.curvature / tilted.share, copies * shift)",
+        "Sites(copies * tilted.curvature, copies * shift)",
         ("tests/latent/test_gaussian_sites.py",),
     ),
     Mutant(

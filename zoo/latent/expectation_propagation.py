@@ -18,7 +18,13 @@ and all of them are right where :math:`a = \alpha` and :math:`R_{nn} = \beta`. T
 
 which is their eq 3.65 with the sums put together so that a site of no precision divides by nothing. All sites change
 in one step, with one factorisation, and not one after the other as in their algorithm 3.5; the fixed points are the
-same. The log evidence at the fixed point is stationary in the sites, but no bound, and nothing guarantees that a fixed
+same.
+
+A row of weight :math:`w > 1` is as many rows alike, of which each has the same site by symmetry: the cavity leaves
+one of them out, :math:`s^2 = v / (1 - \tau v / w)` and :math:`\mu = m - s^2 a / w`, the site is w times that of one,
+and its term counts w times. A weight below 1 is a power of the density.
+
+The log evidence at the fixed point is stationary in the sites, but no bound, and nothing guarantees that a fixed
 point is found. For log-concave responses every law on the way is proper, and failure is reported.
 """
 
@@ -53,8 +59,7 @@ def propagated_evidence(
     K : Dense
         Prior covariance (n, n) of the functions; it may be singular.
     responses : SiteResponses
-        Log-concave, such as :class:`zoo.latent.logistic_labels.LogisticLabels`. Weights of rows are powers of their
-        densities.
+        Log-concave, such as :class:`zoo.latent.logistic_labels.LogisticLabels`. A row of weight 2 is two rows.
     start : Mode, optional
         What was found at another covariance of the same rows.
     quiet : bool
@@ -70,32 +75,35 @@ def propagated_evidence(
     numpy.linalg.LinAlgError
         K with the sites has no Cholesky factor.
     """
+    copies, one = responses.copies()
 
     def at(sites: Sites) -> Point:
         law = SiteLaw(K, sites)
-        mean, variance = _cavity(law)
-        tilted = responses.tilted(mean, variance)
+        mean, variance = _cavity(law, copies)
+        tilted = one.tilted(mean, variance)
         shift = (tilted.slope + tilted.curvature * mean) / tilted.share
-        asked = Sites(tilted.curvature / tilted.share, shift)
-        return Point(law, asked, distance(law, tilted.slope, asked.precision))
+        asked = Sites(copies * tilted.curvature / tilted.share, copies * shift)
+        return Point(law, asked, distance(law, copies * tilted.slope, asked.precision))
 
     point, converged = settle(
         at, starts(K, responses, start), climbs=False, name=None if quiet else "Expectation propagation"
     )
     law = point.law
-    mean, variance = _cavity(law)
-    value = _log_evidence(law, mean, variance, responses.tilted(mean, variance))
+    mean, variance = _cavity(law, copies)
+    value = _log_evidence(law, copies, mean, variance, one.tilted(mean, variance))
     return site_evidence(K, value, found_mode(law, responses, converged))
 
 
-def _cavity(law: SiteLaw) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance (n,) of every row without its own site."""
-    variance = law.variance / np.maximum(law.kept, np.finfo(np.float64).tiny)
-    return law.mean - variance * law.a, variance
+def _cavity(law: SiteLaw, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (n,) of every row without its own site, or without that of one of its copies."""
+    variance = copies * law.variance / np.maximum(copies - 1.0 + law.kept, np.finfo(np.float64).tiny)
+    return law.mean - variance * law.a / copies, variance
 
 
-def _log_evidence(law: SiteLaw, mean: np.ndarray, variance: np.ndarray, tilted: Tilted) -> float:
-    tau, nu = law.sites
+def _log_evidence(
+    law: SiteLaw, copies: np.ndarray, mean: np.ndarray, variance: np.ndarray, tilted: Tilted
+) -> float:
+    tau, nu = (part / copies for part in law.sites)
     grown = 1.0 + tau * variance
     own = 0.5 * np.log(grown) - 0.5 * (2.0 * nu * mean + nu**2 * variance - tau * mean**2) / grown
-    return float(np.sum(tilted.log_z + own) + 0.5 * nu @ law.mean - 0.5 * law.solver.log_det)
+    return float(copies @ (tilted.log_z + own) + 0.5 * law.sites.shift @ law.mean - 0.5 * law.solver.log_det)

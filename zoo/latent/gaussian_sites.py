@@ -61,6 +61,9 @@ class SiteResponses(Responses, Protocol):
     def expected(self, mean: np.ndarray, variance: np.ndarray) -> Expected:
         """Means of the log densities and their derivatives under normal laws (n,)."""
 
+    def copies(self) -> tuple[np.ndarray, SiteResponses]:
+        """How many rows alike each row stands for (n,), 1 or above, and the responses of one of them."""
+
 
 class Sites(NamedTuple):
     r"""Precisions :math:`\tau` and shifts :math:`\nu`, each (n,)."""

@@ -72,6 +72,10 @@ class LogisticLabels(LogisticResponses):
         """There are no parameters."""
         return []
 
+    def copies(self) -> tuple[np.ndarray, LogisticLabels]:
+        """How many rows alike each row stands for (n,), and one of these; a weight below 1 stays a power."""
+        return np.maximum(self._h, 1.0), type(self)(self.y, np.minimum(self._h, 1.0))
+
     def tilted(self, mean: np.ndarray, variance: np.ndarray) -> Tilted:
         """Moments of the normal laws (n,) times the densities of the labels.
 

@@ -65,9 +65,8 @@ class InstanceKernel:
             lengthscale = pt.as_tensor(
                 values.get(f"{_INSTANCE}lengthscale", self.lengthscale), dtype="float64"
             )
-            return stationary(
-                self.kernel, _squared_distances(x / lengthscale, x if z is None else z, lengthscale)
-            )
+            square = _squared_distances(x / lengthscale, x if z is None else z, lengthscale)
+            return stationary(self.kernel, square, products=True)
         known = kernel_parameters(self.kernel)
         learned = {n: values[f"{_INSTANCE}{n}"] for n in known if f"{_INSTANCE}{n}" in values}
         function = with_parameters(self.kernel, learned)

@@ -14,19 +14,36 @@ _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 _TINY = 1e-280
 # Added to squared distances in lengthscales, so that their root has a derivative.
 _NEAR = 1e-24
+# Squares of r below which Matern 3/2 and 5/2 are their Taylor polynomials, right to 1e-15 there.
+_TAYLOR = 1e-5
 
 
-def stationary(word: str, square: Any) -> Any:
+def stationary(word: str, square: Any, products: bool = False) -> Any:
     """The covariance that a word names, of squared distances in lengthscales.
 
     Written out, and not PyMC's: near places have exact distances, and there is a derivative at distance 0.
+
+    Parameters
+    ----------
+    products : bool
+        Whether distances are made of products of features, so that those of a row to itself are rounding. PyTensor then
+        sums apart the parts of the derivative, which are of the size of 1 / r each and cancel at distance 0: a form of
+        Matern 3/2 and 5/2 in which they do not takes twice as long.
     """
     if word == "squared_exponential":
         return pt.exp(-0.5 * square)
-    r = float(np.sqrt(2.0 * _SMOOTHNESS[word])) * pt.sqrt(square + _NEAR)
+    scaled = 2.0 * _SMOOTHNESS[word] * square
+    root = float(np.sqrt(2.0 * _SMOOTHNESS[word])) * pt.sqrt(square + _NEAR)
     if word == "matern12":
-        return pt.exp(-r)
-    return (1.0 + r) * pt.exp(-r) if word == "matern32" else (1.0 + r + pt.square(r) / 3.0) * pt.exp(-r)
+        return pt.exp(-root)
+    r = pt.sqrt(pt.maximum(scaled, _TAYLOR)) if products else root
+    if word == "matern32":
+        closed = (1.0 + r) * pt.exp(-r)
+        near = 1.0 - scaled * (0.5 - root / 3.0 + scaled / 8.0 - scaled * root / 30.0)
+    else:
+        closed = (1.0 + r + pt.square(r) / 3.0) * pt.exp(-r)
+        near = 1.0 - scaled * (1.0 / 6.0 - scaled / 24.0 + scaled * root / 45.0)
+    return pt.switch(scaled < _TAYLOR, near, closed) if products else closed
 
 
 def squared_distances(t: Any, s: Any, columns: list[int], lengthscale: Any) -> Any:

@@ -16,12 +16,11 @@ import argparse
 import warnings
 
 import numpy as np
-from scipy.special import expit
 
 import zoo
 from zoo.experiments.scoreboard import scores_of
 from zoo.experiments.scoreboard_methods import METHODS, Said
-from zoo.experiments.scoreboard_sets import SETS
+from zoo.experiments.scoreboard_sets import SETS, rare_labels
 
 FACTORIES = {
     "hinge, C = 1/4": zoo.MaxMargin(likelihood="hinge"),
@@ -36,20 +35,11 @@ YARDSTICKS = {
 GROUPS = ("contraception", "immunised", "aggression")
 
 
-def rare(seed: int) -> tuple[zoo.MultiTaskData, zoo.MultiTaskData]:
-    """Rows to draw from, 300 for each task, and 200 test rows for each."""
-    rng = np.random.default_rng(seed)
-    task = np.repeat(np.arange(29), 500)
-    X = rng.standard_normal((len(task), 9))
-    w = 0.8 * rng.standard_normal(9) + 0.4 * rng.standard_normal((29, 9))
-    y = np.where(rng.random(len(task)) < expit(-4.0 + np.einsum("nd,nd->n", X, w[task])), 1.0, -1.0)
-    data = zoo.MultiTaskData.from_arrays(X, y, task).add_intercept()
-    return data.split(0.4, random_seed=seed)
-
-
 def load(name: str, run: int) -> tuple[zoo.MultiTaskData, zoo.MultiTaskData]:
     """Rows to draw from and test rows."""
-    return rare(run) if name == "rare" else SETS[name].load(run if name in GROUPS else 0)
+    if name == "rare":  # 300 rows of every task to draw from, and 200 test rows
+        return rare_labels(run, n_rows=500, test_size=0.4)
+    return SETS[name].load(run if name in GROUPS else 0)
 
 
 def labelled(data: zoo.MultiTaskData, n_rows: int | None, seed: int) -> zoo.MultiTaskData:

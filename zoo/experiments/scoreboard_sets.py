@@ -25,7 +25,7 @@ from zoo.datasets import (
 )
 from zoo.experiments.scoreboard_panels import PANELS, load_panel
 
-__all__ = ["SETS", "BenchmarkSet"]
+__all__ = ["SETS", "BenchmarkSet", "rare_labels"]
 
 Pair = tuple[MultiTaskData, MultiTaskData]
 
@@ -125,15 +125,15 @@ def _unrelated(fold: int) -> Pair:
     return MultiTaskData.from_arrays(X, y, task).add_intercept().split(0.5, random_seed=fold)
 
 
-def _rare(fold: int) -> Pair:
-    """Labels of which 6 % are positive, in 29 related tasks."""
+def rare_labels(fold: int, n_rows: int = 130, test_size: float = 0.5) -> Pair:
+    """Labels of which few are positive, in 29 related tasks of ``n_rows`` each, of which a share is held out."""
     rng = np.random.default_rng(fold)
-    task = np.repeat(np.arange(29), 130)
+    task = np.repeat(np.arange(29), n_rows)
     X = rng.normal(size=(len(task), 9))
     w = 0.8 * rng.normal(size=9) + 0.4 * rng.normal(size=(29, 9))
     f = -4.0 + np.einsum("nd,nd->n", X, w[task])
     y = np.where(rng.random(len(f)) < 1.0 / (1.0 + np.exp(-f)), 1.0, -1.0)
-    return MultiTaskData.from_arrays(X, y, task).add_intercept().split(0.5, random_seed=fold)
+    return MultiTaskData.from_arrays(X, y, task).add_intercept().split(test_size, random_seed=fold)
 
 
 def _panel(name: str) -> Callable[[int], Pair]:
@@ -165,7 +165,7 @@ SETS: dict[str, BenchmarkSet] = {
     "emotions": BenchmarkSet(_with_intercept(load_emotions), 1, True, "6 moods of music; official split"),
     "scene": BenchmarkSet(_with_intercept(load_scene), 1, True, "6 kinds of scenes; official split"),
     "yeast": BenchmarkSet(_with_intercept(load_yeast), 1, True, "14 functions of genes; official split"),
-    "rare": BenchmarkSet(_rare, 3, True, "simulated: 29 tasks, 6 % positive"),
+    "rare": BenchmarkSet(rare_labels, 3, True, "simulated: 29 tasks, 6 to 9 % positive"),
     **{
         name: BenchmarkSet(_panel(name), 3, panel.positive is not None, f"{panel.about}; drawn")
         for name, panel in PANELS.items()

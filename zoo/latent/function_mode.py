@@ -33,7 +33,7 @@ class Mode(NamedTuple):
 
 
 class LogisticResponses:
-    """Labels -1/+1 with the logistic link: :class:`zoo.inference.responses.Responses` without parameters.
+    """Labels -1/+1 with the logistic link: :class:`zoo.inference.responses.Responses` without parameters of their own.
 
     Parameters
     ----------
@@ -47,6 +47,16 @@ class LogisticResponses:
 
     def __init__(self, y: np.ndarray, weight: np.ndarray | None = None):
         self.y, self._h = y, np.ones(len(y)) if weight is None else weight
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @staticmethod
+    def parameter_slopes(f: np.ndarray, parameters: np.ndarray) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """There are no parameters."""
+        return []
 
     def density(self, f: np.ndarray, parameters: np.ndarray) -> Density:
         """The density and its derivatives in f."""

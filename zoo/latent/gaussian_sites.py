@@ -186,8 +186,9 @@ def settle(
     assert best is not None
     if name is not None:
         logging.getLogger("zoo").warning(
-            "%s did not converge: after %d steps a row still moved by %.1e posterior standard deviations, so the "
-            'posterior and its evidence are wrong. Fit with method "laplace" or "nuts".',
+            "%s did not converge: after %d steps the function at one row still moved by %.1e posterior standard "
+            "deviations, so that the posterior and its evidence are wrong. "
+            'Fit with method "laplace" or "nuts".',
             name,
             taken,
             best.left,

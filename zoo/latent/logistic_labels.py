@@ -62,16 +62,6 @@ class Expected(NamedTuple):
 class LogisticLabels(LogisticResponses):
     """The same as :class:`~zoo.latent.function_mode.LogisticResponses`, with what sites ask of labels."""
 
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return len(self.y)
-
-    @staticmethod
-    def parameter_slopes(f: np.ndarray, parameters: np.ndarray) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """There are no parameters."""
-        return []
-
     def copies(self) -> tuple[np.ndarray, LogisticLabels]:
         """How many rows alike each row stands for (n,), and one of these; a weight below 1 stays a power."""
         return np.maximum(self._h, 1.0), type(self)(self.y, np.minimum(self._h, 1.0))

@@ -61,12 +61,12 @@ class SiteSpace(FunctionSpace):
 
     def _found(self, z: np.ndarray, quiet: bool) -> tuple[Any, Evidence]:
         K = self._covariance(z)
-        return K, self._approximate(K, self._labels, vars(self).get("_last"), quiet)
+        return K, self._approximate(K, self._labels, self._last, quiet)
 
     def evidence(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Approximate log evidence and its derivative in z."""
         _, found = self._found(z, quiet=True)
-        vars(self)["_last"] = found.mode
+        self._last = found.mode
         return found.value, self._slopes(z, found.slopes)
 
     def state(self, z: np.ndarray) -> State:

@@ -60,6 +60,8 @@ class Space:
     short_lengthscales: ClassVar[tuple[float, ...]] = ()
     """Lengthscales, in standard deviations of t, at which the search may start too."""
 
+    _last: Any = None  # what was found last, from which the next search for it starts
+
     def forget(self) -> None:
         """Drop the last mode, from which the search for the next one starts."""
         vars(self).pop("_last", None)

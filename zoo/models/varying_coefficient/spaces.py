@@ -110,16 +110,14 @@ class _Covariances(Space):
 
     def evidence(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its derivative in z."""
-        found = evidence(
-            self._covariance(z), self.responses, z[self._positions], getattr(self, "_last", None)
-        )
+        found = evidence(self._covariance(z), self.responses, z[self._positions], self._last)
         self._last = found.mode.a
         return found.value, self._pulled(found.parameter_slopes, self._slopes(z, found.slopes))
 
     def state(self, z: np.ndarray) -> State:
         """What is known of the functions at z."""
         K = self._covariance(z)
-        found = evidence(K, self.responses, z[self._positions], getattr(self, "_last", None))
+        found = evidence(K, self.responses, z[self._positions], self._last)
         return State(z, found.value, (K, found.mode), found.mode.converged)
 
 

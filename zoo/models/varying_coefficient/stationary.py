@@ -27,8 +27,8 @@ def stationary(word: str, square: Any, products: bool = False) -> Any:
     ----------
     products : bool
         Whether distances are made of products of features, so that those of a row to itself are rounding. PyTensor then
-        sums apart the parts of the derivative, which are of the size of 1 / r each and cancel at distance 0: a form of
-        Matern 3/2 and 5/2 in which they do not takes twice as long.
+        sums apart the parts of the derivative, which are of the size of 1 / r each and cancel at distance 0. So Matern
+        3/2 and 5/2 are written there in a form that takes a little longer, in which they do not.
     """
     if word == "squared_exponential":
         return pt.exp(-0.5 * square)
@@ -37,13 +37,14 @@ def stationary(word: str, square: Any, products: bool = False) -> Any:
     if word == "matern12":
         return pt.exp(-root)
     r = pt.sqrt(pt.maximum(scaled, _TAYLOR)) if products else root
+    far = (1.0 + r if word == "matern32" else 1.0 + r + pt.square(r) / 3.0) * pt.exp(-r)
+    if not products:
+        return far
     if word == "matern32":
-        closed = (1.0 + r) * pt.exp(-r)
         near = 1.0 - scaled * (0.5 - root / 3.0 + scaled / 8.0 - scaled * root / 30.0)
     else:
-        closed = (1.0 + r + pt.square(r) / 3.0) * pt.exp(-r)
         near = 1.0 - scaled * (1.0 / 6.0 - scaled / 24.0 + scaled * root / 45.0)
-    return pt.switch(scaled < _TAYLOR, near, closed) if products else closed
+    return pt.switch(scaled < _TAYLOR, near, far)
 
 
 def squared_distances(t: Any, s: Any, columns: list[int], lengthscale: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 import zoo
 from zoo.cli import main
-from zoo.experiments.scoreboard import methods_named, run_scoreboard, scores_of, table_of
+from zoo.experiments.scoreboard import NAMES, methods_named, run_scoreboard, scores_of, table_of
 from zoo.experiments.scoreboard_methods import METHODS, Said
 from zoo.experiments.scoreboard_sets import SETS
 
@@ -87,10 +87,11 @@ def test_names_that_are_unknown(tmp_path):
     with pytest.raises(ValueError, match="methods is 'svm', which no name holds"):
         methods_named(["svm"])
     assert methods_named(["boost"]) == ["NIWLinear on a boosted mean", "boosting, task as category"]
+    assert methods_named(["GPBoost"]) == ["GPBoost, random slopes", "GPBoost, trees and levels"]
     assert methods_named(None) is None
 
 
 def test_the_command_lists(capsys):
     assert main(["benchmark", "--list"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in [*SETS, *METHODS])
+    assert all(name in shown for name in [*SETS, *NAMES])

@@ -19,16 +19,19 @@ from zoo.experiments.outputs import print_failures, write_figure, write_table
 from zoo.experiments.request import require_known
 from zoo.experiments.scoreboard_methods import METHODS, Said
 from zoo.experiments.scoreboard_ranks import average_ranks, draw_ranks
+from zoo.experiments.scoreboard_rivals import RIVALS
 from zoo.experiments.scoreboard_sets import SETS
 from zoo.experiments.yardsticks import require_sklearn
 from zoo.support.checks import whole_number
 from zoo.support.runner import Job, Outcome, run_jobs
 
-__all__ = ["methods_named", "one_job", "print_scoreboard", "run_scoreboard", "scores_of", "table_of"]
+__all__ = ["NAMES", "methods_named", "one_job", "print_scoreboard", "run_scoreboard", "scores_of", "table_of"]
 
 # Of the number of folds: a method within this many standard errors of the best counts as one of the best.
 _CLOSE = 1.0
 _SMALLEST = 1e-12
+
+NAMES = (*METHODS, *RIVALS)
 
 
 def scores_of(said: Said, test: MultiTaskData, labels: bool) -> dict[str, float]:
@@ -56,13 +59,16 @@ def _auc_by_task(positive: np.ndarray, p: np.ndarray, task: np.ndarray) -> float
     return float(np.mean(found)) if found else float("nan")
 
 
-def one_job(data: str, method: str, fold: int) -> dict[str, float]:
-    """Fit a method to a fold of a set, and score what it says of the test rows."""
+def one_job(data: str, method: str, fold: int) -> dict[str, Any]:
+    """Fit a method to a fold of a set, and score what it says of the test rows; or say why a rival does not."""
     chosen = SETS[data]
     train, test = chosen.load(fold)
     start = time.perf_counter()
-    said = METHODS[method](train, test, chosen.labels)
-    found = {"seconds": time.perf_counter() - start, **scores_of(said, test, chosen.labels)}
+    rival = RIVALS.get(method)
+    if rival is not None and (reason := rival.refuses(train, chosen.labels)):
+        return {"left_out": reason}
+    said = (METHODS[method] if rival is None else rival.run)(train, test, chosen.labels)
+    found: dict[str, Any] = {"seconds": time.perf_counter() - start, **scores_of(said, test, chosen.labels)}
     if not np.isfinite(said.mean).all():
         raise ValueError(f"{method} says nothing of some rows of {data}, fold {fold}.")
     return found if said.r_hat is None else {**found, "r_hat": float(said.r_hat)}
@@ -84,7 +90,7 @@ def run_scoreboard(
     ----------
     out : Path
     sets, methods : sequence of str, optional
-        Names of ``SETS`` and ``METHODS``; default: all.
+        Names of ``SETS`` and ``NAMES``; default: all.
     folds : int, optional
         Folds of each set at most.
     n_jobs : int
@@ -98,9 +104,10 @@ def run_scoreboard(
         A name is unknown.
     """
     require_sklearn()
-    require_known(sets=(sets, list(SETS)), methods=(methods, list(METHODS)))
+    require_known(sets=(sets, list(SETS)), methods=(methods, list(NAMES)))
     most = None if folds is None else whole_number(folds, "folds", 1)
     console = Console() if console is None else console
+    methods = _installed(methods or NAMES, console)
     jobs = [
         Job(
             f"{name}-{_slug(method)}-{fold}",
@@ -109,20 +116,40 @@ def run_scoreboard(
         )
         for name in sets or SETS
         for fold in range(min(SETS[name].folds, most or SETS[name].folds))
-        for method in methods or METHODS
+        for method in methods
     ]
     outcome = run_jobs(jobs, out / "jobs", n_jobs=n_jobs, title="scoreboard", console=console)
     settings = {job.name: job.settings for job in jobs}
     rows = [{**settings[name], **result} for name, result in outcome.results.items()]
-    if rows:
-        frame, shown = table_of(pd.DataFrame(rows))
-        write_table(out / "scoreboard", frame, [("", shown)], console)
-        scores = frame["score"].unstack("method")
+    scored = [row for row in rows if "left_out" not in row]
+    refused = {(row["data"], row["method"]): row["left_out"] for row in rows if "left_out" in row}
+    if scored:
+        frame, shown = table_of(pd.DataFrame(scored))
+        parts = [("", [m for m in shown if m in METHODS]), ("Specialists", [m for m in shown if m in RIVALS])]
+        write_table(
+            out / "scoreboard", frame, [(title, shown[part]) for title, part in parts if part], console
+        )
+        # A method that is not for all sets would leave few on which all can be ranked.
+        scores = frame["score"].unstack("method").drop(columns={m for _, m in refused}, errors="ignore")
         if scores.shape[1] > 1 and len(scores.dropna()) > 1:
             ranks = average_ranks(scores).rename("average rank").rename_axis("method").reset_index()
             write_figure(out / "ranks", ranks, draw_ranks, scores, console)
+    for (data, method), reason in refused.items():
+        console.print(f"{method} leaves out {data}: {reason}.", markup=False, soft_wrap=True)
     print_failures(outcome, console)
     return outcome
+
+
+def _installed(methods: Sequence[str], console: Console) -> list[str]:
+    """Those methods whose package is there; of the other ones it says which package is missing."""
+    kept = []
+    for method in methods:
+        reason = RIVALS[method].missing() if method in RIVALS else None
+        if reason is None:
+            kept.append(method)
+        else:
+            console.print(f"{method} is left out: {reason}.", markup=False, soft_wrap=True)
+    return kept
 
 
 def methods_named(words: Sequence[str] | None) -> list[str] | None:
@@ -136,9 +163,9 @@ def methods_named(words: Sequence[str] | None) -> list[str] | None:
     if words is None:
         return None
     for word in words:
-        if not any(word in method for method in METHODS):
-            raise ValueError(f"methods is {word!r}, which no name holds. There are {'; '.join(METHODS)}.")
-    return [method for method in METHODS if any(word in method for word in words)]
+        if not any(word in method for method in NAMES):
+            raise ValueError(f"methods is {word!r}, which no name holds. There are {'; '.join(NAMES)}.")
+    return [method for method in NAMES if any(word in method for word in words)]
 
 
 def print_scoreboard(console: Console) -> None:
@@ -146,7 +173,7 @@ def print_scoreboard(console: Console) -> None:
     for name, data in SETS.items():
         folds = f"{data.folds} fold{'s' if data.folds > 1 else ''}"
         console.print(f"{name:13} {folds:8} {data.about}", markup=False, soft_wrap=True)
-    console.print("\nMethods: " + "; ".join(METHODS), markup=False, soft_wrap=True)
+    console.print("\nMethods: " + "; ".join(NAMES), markup=False, soft_wrap=True)
 
 
 def _slug(method: str) -> str:
@@ -162,7 +189,7 @@ def table_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     text: dict[str, dict[str, str]] = {}
     for name, of_set in rows.groupby("data", sort=False):
         scores = of_set.pivot(index="fold", columns="method", values="score")
-        scores = scores.reindex(columns=[m for m in METHODS if m in scores])
+        scores = scores.reindex(columns=[m for m in NAMES if m in scores])
         mean = scores.mean()
         apart = scores.sub(scores.iloc[:, int(np.argmin(mean.to_numpy()))], axis=0)
         error = apart.std(ddof=1) / np.sqrt(apart.notna().sum()) if len(scores) > 1 else 0.0 * mean

@@ -15,7 +15,7 @@ from zoo.models.max_margin.matrix_normal import MaxMargin
 from zoo.models.niw.linear import NIWLinear
 from zoo.support.warning_types import ConvergenceWarning
 
-__all__ = ["METHODS", "Said"]
+__all__ = ["METHODS", "Said", "say", "tables"]
 
 _ALPHAS = np.logspace(-3, 4, 15)
 _MOST_FOLDS = 5
@@ -84,7 +84,7 @@ def _on_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
     return _population(data if constant else data.add_intercept(), test, labels)
 
 
-def _tables(train: MultiTaskData, test: MultiTaskData) -> tuple[np.ndarray, ...]:
+def tables(train: MultiTaskData, test: MultiTaskData) -> tuple[np.ndarray, ...]:
     """Features of both on the scale of the training rows, and codes of their tasks."""
     mean, scale = train.X.mean(axis=0), train.X.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
@@ -103,13 +103,14 @@ def _linear(labels: bool) -> Any:
     return RidgeCV(_ALPHAS)
 
 
-def _say(model: Any, X: np.ndarray, labels: bool) -> np.ndarray:
+def say(model: Any, X: Any, labels: bool) -> np.ndarray:
+    """Probabilities of the positive label, or expected responses, by a fitted model of scikit-learn."""
     return np.asarray(model.predict_proba(X)[:, 1] if labels else model.predict(X))
 
 
 def _alone(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
     """A regression of each task, its penalty chosen by cross-validation."""
-    X, task, X_test, of_test = _tables(train, test)
+    X, task, X_test, of_test = tables(train, test)
     mean = np.empty(test.n_rows)
     for t in range(train.n_tasks):
         y, rows = train.y[task == t], of_test == t
@@ -119,27 +120,27 @@ def _alone(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
         if labels and (len(np.unique(y)) < 2 or few < _MOST_FOLDS):
             mean[rows] = (np.sum(y > 0) + 1.0) / (len(y) + 2.0)  # too few of one label for any regression
             continue
-        mean[rows] = _say(_linear(labels).fit(X[task == t], y), X_test[rows], labels)
+        mean[rows] = say(_linear(labels).fit(X[task == t], y), X_test[rows], labels)
     return Said(mean)
 
 
 def _pooled(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
     """One regression with a level of each task among its columns, its penalty chosen by cross-validation."""
-    X, task, X_test, of_test = _tables(train, test)
+    X, task, X_test, of_test = tables(train, test)
     levels = np.eye(train.n_tasks)
     model = _linear(labels).fit(np.hstack([X, levels[task]]), train.y)
-    return Said(_say(model, np.hstack([X_test, levels[of_test]]), labels))
+    return Said(say(model, np.hstack([X_test, levels[of_test]]), labels))
 
 
 def _boosting(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
     """Gradient boosting with the task as a category (as a number where there are more than 255 tasks)."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    X, task, X_test, of_test = _tables(train, test)
+    X, task, X_test, of_test = tables(train, test)
     kind: Any = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
     model = kind(random_state=0, categorical_features=[X.shape[1]] if train.n_tasks <= 255 else None)
     model.fit(np.column_stack([X, task]), train.y)
-    return Said(_say(model, np.column_stack([X_test, of_test]), labels))
+    return Said(say(model, np.column_stack([X_test, of_test]), labels))
 
 
 METHODS: dict[str, Callable[[MultiTaskData, MultiTaskData, bool], Said]] = {

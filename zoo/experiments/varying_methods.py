@@ -14,6 +14,7 @@ from scipy.linalg import lapack
 
 from zoo.data.multitask import MultiTaskData
 from zoo.experiments.housing import Split, score
+from zoo.experiments.yardsticks import independent_columns
 from zoo.models.local_smoothing.model import KernelLocalSmoothing
 from zoo.models.varying_coefficient.baselines import NonisotropicVaryingCoefficients, PooledGP
 from zoo.models.varying_coefficient.component import VaryingComponent
@@ -144,8 +145,8 @@ def _kilometres(data: MultiTaskData, latitude: float) -> np.ndarray:
 
 def _gwr(train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Effort) -> np.ndarray:
     """Geographically weighted regression of mgwr: windows of as many neighbours as its golden search of AICc finds."""
-    from mgwr.gwr import GWR  # type: ignore[import-not-found]
-    from mgwr.sel_bw import Sel_BW  # type: ignore[import-not-found]
+    from mgwr.gwr import GWR
+    from mgwr.sel_bw import Sel_BW
 
     assert train.t is not None
     names = [name for name in _VARYING if name in train.feature_names] or list(train.feature_names)
@@ -168,7 +169,7 @@ def _gwr(train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Effort
 
 def _gpboost(train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Effort) -> np.ndarray:
     """GPBoost: a Gaussian process of longitude and latitude beside fixed coefficients of x, and of the day."""
-    import gpboost  # type: ignore[import-not-found]
+    import gpboost
 
     assert train.t is not None and test.t is not None
     # Further columns of t enter as features.
@@ -177,7 +178,7 @@ def _gpboost(train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Ef
         task=np.zeros(len(part), dtype=np.int64), t=None, t_names=None,
         feature_names=tuple(map(str, range(part.shape[1])))) for part in parts))  # fmt: skip
     # Columns that are constant or the sum of others would have no estimate.
-    kept = _independent(X)
+    kept = independent_columns(X)
     X, new = (np.column_stack([np.ones(len(part)), part[:, kept]]) for part in (X, new))
     latitude = float(train.t[:, 1].mean())
     scale, mean = (1.0, 0.0) if labels else (float(train.y.std()), float(train.y.mean()))
@@ -196,18 +197,6 @@ def _gpboost(train: MultiTaskData, test: MultiTaskData, labels: bool, effort: Ef
         gp_coords_pred=_kilometres(test, latitude), X_pred=new, predict_var=False, predict_response=not labels
     )
     return mean + scale * np.asarray(found["mu"])
-
-
-def _independent(X: np.ndarray) -> list[int]:
-    """Positions of columns, the first ones, of which none is a combination of others."""
-    kept: list[int] = []
-    left = X.copy()
-    for i in range(X.shape[1]):
-        if np.linalg.norm(left[:, i]) > 1e-6 * max(1.0, np.linalg.norm(X[:, i])):
-            kept.append(i)
-            q = left[:, i] / np.linalg.norm(left[:, i])
-            left = left - np.outer(q, q @ left)
-    return kept
 
 
 # ---------------------------------------------------------------- all

@@ -23,6 +23,7 @@ __all__ = [
     "Yardstick",
     "choose",
     "decision",
+    "independent_columns",
     "require_sklearn",
 ]
 
@@ -49,6 +50,18 @@ def require_sklearn() -> None:
             "The yardsticks of the experiments need scikit-learn. "
             'Install it with: pip install "multitask-zoo[experiments]"'
         ) from error
+
+
+def independent_columns(X: np.ndarray) -> list[int]:
+    """Positions of columns, the first ones, of which none is a combination of others."""
+    kept: list[int] = []
+    left = X.copy()
+    for i in range(X.shape[1]):
+        if np.linalg.norm(left[:, i]) > 1e-6 * max(1.0, np.linalg.norm(X[:, i])):
+            kept.append(i)
+            q = left[:, i] / np.linalg.norm(left[:, i])
+            left = left - np.outer(q, q @ left)
+    return kept
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,7 @@ def test_zeros_and_independence(ratings):
     data = ratings.standardize()
     none = zoo.MultiLaplaceGP(kernel="linear", penalty=1e6).fit(data, "map", progress=False)
     assert np.all(none.posterior["kappa"] == 0.0)
-    assert not none.relevance()["selected"].any()
+    assert not none.relevance()["included"].any()
     factory = zoo.MultiLaplaceGP(kernel="linear", penalty=0.0, noise_rate=2.0, noise_floor=0.1)
     fit = factory.fit(data, "map", progress=False)
     for t, rows in enumerate(data.rows_by_task()):

@@ -34,7 +34,7 @@ def _table(features=FEATURES, n_tasks=3, zeros=2, draws=False):
             "upper": ("feature", size * wide),
             "share": ("feature", share),
             "inclusion": ("feature", (share > 0.01).astype(float)),
-            "selected": ("feature", share > 0.01),
+            "included": ("feature", share > 0.01),
             "kappa": (("feature", "task"), kappa),
             "kappa_standardized": (("feature", "task"), kappa),
         },
@@ -86,7 +86,7 @@ class TestRelevanceBars:
         axes = plots.relevance_bars(table).axes[0]
         assert self._heights(axes) == pytest.approx(table["relevance"].to_numpy())
         assert _labels(axes.get_xticklabels()) == FEATURES
-        assert axes.get_title() == "Relevance of 5 features, 3 selected"
+        assert axes.get_title() == "Relevance of 5 features, 3 included"
         assert axes.get_ylabel() == "relevance"
         assert not axes.collections
 
@@ -98,12 +98,12 @@ class TestRelevanceBars:
 
     def test_features_that_are_not_selected_are_grey(self):
         table = _table(zeros=0)
-        table["selected"] = ("feature", [True, False, True, True, False])
+        table["included"] = ("feature", [True, False, True, True, False])
         axes = plots.relevance_bars(table).axes[0]
         bars = sorted(axes.patches, key=lambda bar: bar.get_x())
         grey = [bar.get_facecolor() == mpl.colors.to_rgba("0.75") for bar in bars]
         assert grey == [False, True, False, False, True]
-        assert _labels(axes.get_legend().get_texts()) == ["selected", "not selected"]
+        assert _labels(axes.get_legend().get_texts()) == ["included", "not included"]
         assert not axes.get_lines()
 
     def test_no_legend_where_all_are_selected(self):
@@ -111,7 +111,7 @@ class TestRelevanceBars:
 
     def test_nothing_selected(self):
         axes = plots.relevance_bars(_table(zeros=5)).axes[0]
-        assert axes.get_title() == "Relevance of 5 features, 0 selected"
+        assert axes.get_title() == "Relevance of 5 features, 0 included"
         assert len(axes.get_lines()[0].get_xydata()) == 5
 
     def test_intervals_are_those_of_the_posterior(self):
@@ -128,7 +128,7 @@ class TestRelevanceBars:
         assert _labels(axes.get_xticklabels()) == ["colour", "price"]
         assert self._heights(axes) == pytest.approx([0.0, float(table["relevance"][0])])
         axes = plots.relevance_bars(table, names="RAM").axes[0]
-        assert axes.get_title() == "Relevance of 1 feature, 1 selected"
+        assert axes.get_title() == "Relevance of 1 feature, 1 included"
 
     def test_takes_a_fit(self):
         fit = SimpleNamespace(relevance=_table)

@@ -100,7 +100,40 @@ _KNOWN_TASKS = ("tests/inference/test_known_tasks.py",)
 
 _MANY_TASKS = "tests/models/test_kernel_machine_many_tasks.py"
 
+_SELECTION = "tests/models/test_feature_selection.py"
+
 MUTANTS: tuple[Mutant, ...] = (
+    # ---------------------------------------------------------------- features that are selected
+    Mutant(
+        "copies_alone",
+        "copies of a feature do not go with the other features",
+        "zoo/inference/ard/copies.py",
+        "return (self.kept + permuted)[:, self.unit]",
+        "return rng.permuted(np.broadcast_to(self.kept + self.rest, (size, len(self.rest))), axis=1)[:, self.unit]",
+        (
+            f"{_SELECTION}::test_copies_go_with_other_features_and_tasks_as_the_feature_does",
+            f"{_SELECTION}::test_p_values_are_uniform_under_the_hypothesis[linear]",
+        ),
+    ),
+    Mutant(
+        "selection_sees_the_feature",
+        "the mode against which a feature is tested has seen the feature",
+        "zoo/models/multi_laplace/selection.py",
+        "inputs[:, j] = 0.0",
+        "inputs[:, j] *= 1.0",
+        (
+            f"{_SELECTION}::test_p_values_are_uniform_under_the_hypothesis[linear]",
+            f"{_SELECTION}::test_other_fields",
+        ),
+    ),
+    Mutant(
+        "score_without_trace",
+        "the gain of evidence by a feature has no trace",
+        "zoo/inference/ard/feature_scores.py",
+        "(np.outer(alpha, alpha) - cho_solve(factor, np.eye(len(alpha))))",
+        "np.outer(alpha, alpha)",
+        (f"{_SELECTION}::test_scores_are_derivatives_of_the_evidence_by_scipy",),
+    ),
     # ---------------------------------------------------------------- kernel machines of many tasks
     Mutant(
         "machine_shared_part",

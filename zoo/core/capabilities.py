@@ -108,11 +108,58 @@ class Relevance(Fit):
             Dim ``feature`` (constant features left out): ``relevance``, the norm over tasks of the feature's ARD
             parameters, of features on the scale of the model's kernel (standardized by default), with ``lower`` and
             ``upper``; ``share`` of the sum over features; ``inclusion``, the posterior probability that the share
-            exceeds ``threshold`` (of a mode: whether the norm is above 0), and ``selected``, whether that is above
-            one half. ``kappa`` (feature, task) on the user's scale, so that :math:`1/\sqrt{\kappa}` is a lengthscale
-            in the units of the feature; ``kappa_standardized`` on the kernel's.
+            exceeds ``threshold`` (of a mode: whether the norm is above 0), and ``included``, whether that is above
+            one half. A mode includes most features that do not matter: :meth:`select_features` has a rule with a
+            known rate of errors. ``kappa`` (feature, task) on the user's scale, so that :math:`1/\sqrt{\kappa}` is a
+            lengthscale in the units of the feature; ``kappa_standardized`` on the kernel's.
         """
         return self.factory.relevance(self, threshold, ci_prob)
+
+    def select_features(
+        self,
+        fdr: float = 0.1,
+        copies: int | None = None,
+        random_seed: Any = None,
+        progress: bool = False,
+    ) -> xr.Dataset:
+        r"""Features that matter, of which a share of ``fdr`` is false in the mean over data (false discovery rate).
+
+        A feature matters if the response depends on it given the other features. It is compared with copies that go
+        with the other features and the tasks as it does, and have nothing to do with the response: how much would the
+        evidence gain by each, in a model without the feature? The p-value is the share of copies that promise as much.
+        It holds whatever the model and its penalty are, as long as a linear regression on the other features and a
+        level of each task describe the feature, with rests alike in all rows. The selection is by the rule of
+        Benjamini & Hochberg.
+
+        Parameters
+        ----------
+        fdr : float
+            The share of false features among those that are selected, in the mean.
+        copies : int, optional
+            Of each feature. Default: 199, or more with many features, so that a single one can be selected.
+        random_seed : int, optional
+        progress : bool
+            Show a bar: the mode is found anew without each feature that is in.
+
+        Returns
+        -------
+        xarray.Dataset
+            Dim ``feature`` (constant features left out): ``statistic``, in standard deviations over the copies;
+            ``p_value``; ``q_value``, the smallest ``fdr`` at which the feature is selected; ``selected``.
+
+        Raises
+        ------
+        UnsupportedMethodError
+            The fit is no mode, or a subclass overrides a hook that the test was derived for.
+        ValueError
+            There are fewer than three rows per feature, or ``fdr`` is no probability.
+
+        References
+        ----------
+        Candès, E., Fan, Y., Janson, L. and Lv, J. (2018). Panning for gold: 'model-X' knockoffs for high dimensional
+        controlled variable selection. JRSS B 80:551-577. The tests are its conditional randomisation tests.
+        """
+        return self.factory.select_features(self, fdr, copies, random_seed, progress)
 
 
 class LearnedKernel(Fit):

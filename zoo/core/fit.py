@@ -42,6 +42,7 @@ CAPABILITIES = {
     "add_rows": ("MultiTaskKernelMachine", "Others need a new fit of all rows."),
     "add_task": ("MultiTaskKernelMachine", "Others need a new fit of all tasks."),
     "relevance": ("MultiLaplaceGP", "Others select no features."),
+    "select_features": ("MultiLaplaceGP", "Others select no features."),
     "learned_kernel": ("NIWLinear and NIWGaussianProcess", "Others learn no kernel."),
     "learned_kernel_draws": ("NIWLinear and NIWGaussianProcess", "Others learn no kernel."),
     "coefficients": (

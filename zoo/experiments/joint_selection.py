@@ -230,9 +230,8 @@ def _fitted(
     if isinstance(model, MultiLaplaceGP):
         table = fit.relevance()
         result["relevance"] = {
-            name: table[name].to_numpy().tolist()
-            for name in ("feature", "relevance", "lower", "upper", "selected")
-        }
+            name: table[name].to_numpy().tolist() for name in ("feature", "relevance", "lower", "upper")
+        } | {"selected": table["included"].to_numpy().tolist()}
     if partition.truth is not None:
         learned = coefficients(fit)
         result["coefficients"] = learned.tolist()
@@ -332,7 +331,7 @@ def path_of(
         rows.append(
             {
                 "C": value,
-                "features selected": int(fit.relevance()["selected"].sum()),
+                "features selected": int(fit.relevance()["included"].sum()),
                 "RMSE": scores(partition.test, mean)["RMSE"],
                 "distance": of_learned(coefficients(fit), partition.truth),
             }

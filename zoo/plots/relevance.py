@@ -31,7 +31,8 @@ def relevance_bars(
 ) -> Figure:
     """Relevance of each feature as bars, with the posterior interval where there is one.
 
-    Features that are not selected are grey; those with a relevance of exactly zero carry a cross.
+    Features that are not included are grey; those with a relevance of exactly zero carry a cross. To colour those
+    that a test selected, hand over ``fit.relevance().assign(included=fit.select_features()["selected"])``.
 
     Parameters
     ----------
@@ -53,19 +54,19 @@ def relevance_bars(
     ValueError
         The fit selects no features, the Dataset is another one, or a name is unknown.
     """
-    table = _relevance(fit, {name: ("feature",) for name in ("relevance", "lower", "upper", "selected")})
+    table = _relevance(fit, {name: ("feature",) for name in ("relevance", "lower", "upper", "included")})
     table = _chosen(table, names)
     shown = [str(name) for name in table["feature"].to_numpy()]
     height = table["relevance"].to_numpy()
     low, high = table["lower"].to_numpy(), table["upper"].to_numpy()
-    selected = table["selected"].to_numpy().astype(bool)
+    included = table["included"].to_numpy().astype(bool)
     many = len(shown) > 40
     axes = panel(ax, figsize or (min(2.0 + (0.12 if many else 0.26) * len(shown), 40.0), 3.6))
     places = np.arange(len(shown))
-    grey = ~selected & (height > 0.0)
-    axes.bar(places[~grey], height[~grey], width=0.7, color="C0", label="selected")
+    grey = ~included & (height > 0.0)
+    axes.bar(places[~grey], height[~grey], width=0.7, color="C0", label="included")
     if grey.any():
-        axes.bar(places[grey], height[grey], width=0.7, color="0.75", label="not selected")
+        axes.bar(places[grey], height[grey], width=0.7, color="0.75", label="not included")
     drawn = low < high
     if drawn.any():
         axes.vlines(places[drawn], low[drawn], high[drawn], color="0.2", linewidth=1.2)
@@ -75,7 +76,7 @@ def relevance_bars(
         axes.plot(
             places[zero], height[zero], "x", color="C3", markersize=5.0, clip_on=False, label="exactly zero"
         )
-    if not selected.all():
+    if not included.all():
         axes.legend(frameon=False, fontsize=8.5)
     _name_ticks(axes, "x", shown)
     axes.tick_params(axis="x", pad=5.0)  # room for the crosses
@@ -87,7 +88,7 @@ def relevance_bars(
         f", {100 * table.attrs['ci_prob']:g}% interval" if drawn.any() and "ci_prob" in table.attrs else ""
     )
     axes.set_ylabel(f"relevance{interval}")
-    axes.set_title(f"Relevance of {counted(len(shown), 'feature')}, {selected.sum()} selected", fontsize=11)
+    axes.set_title(f"Relevance of {counted(len(shown), 'feature')}, {included.sum()} included", fontsize=11)
     return figure_of(axes)
 
 

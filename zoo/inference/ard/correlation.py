@@ -66,6 +66,11 @@ class CompiledCorrelation:
         gaps = (X.T[:, :, None] - X.T[:, None, :]) ** 2
         return gaps * self._of_squares(np.tensordot(kappa, gaps, 1))[1]
 
+    def with_column(self, X: np.ndarray, kappa: np.ndarray, columns: np.ndarray, own: float) -> np.ndarray:
+        """The matrix at X with one more feature of ARD parameter ``own``, for each of columns (b, n): (b, n, n)."""
+        gaps = (columns[:, :, None] - columns[:, None, :]) ** 2
+        return self._of_squares(_squares(X, X, kappa) + own * gaps)[0]
+
     def _of_squares(self, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Correlations at squared scaled distances, and derivatives in these."""
         if self.name == "squared_exponential":

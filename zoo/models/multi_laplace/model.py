@@ -32,6 +32,7 @@ from zoo.models.multi_laplace.ard_gp import (
 )
 from zoo.models.multi_laplace.description import MultiLaplaceDescription
 from zoo.models.multi_laplace.relevance import relevance_table
+from zoo.models.multi_laplace.selection import selected_features
 from zoo.support.warning_types import warn_user
 
 __all__ = ["MultiLaplaceGP"]
@@ -373,11 +374,13 @@ class MultiLaplaceGP(MultiLaplaceDescription):
     def relevance(self, fit: Fit, threshold: float = 0.01, ci_prob: float = 0.9) -> xr.Dataset:
         """What :meth:`Fit.relevance` does."""
         rows = self.prepare(fit.data, fit.population_data)
-        transform = fit.data.transform
-        kept = [fit.data.feature_names.index(name) for name in rows.feature_names]
-        scale = rows.scale * (1.0 if transform is None else transform.x_scale[kept])
-        factor = 1.0 if transform is None or self.kernel != "linear" else transform.y_scale**2
-        return relevance_table(fit, factor / scale**2, threshold, ci_prob)
+        return relevance_table(self, rows, fit, threshold, ci_prob)
+
+    def select_features(self, fit: Fit, *settings: Any) -> xr.Dataset:
+        """What :meth:`Fit.select_features` does."""
+        self._require_own_hooks("select_features")
+        rows = self.prepare(fit.data, fit.population_data)
+        return selected_features(self, rows, self.validate(fit.data), fit, *settings)
 
     # ---------------------------------------------------------------- new tasks
 

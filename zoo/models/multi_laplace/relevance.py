@@ -8,15 +8,24 @@ import numpy as np
 import xarray as xr
 
 from zoo.core.fit import Fit
+from zoo.models.multi_laplace.ard_gp import GPRows
+from zoo.models.multi_laplace.description import MultiLaplaceDescription
 from zoo.support.checks import probability
 
 __all__ = ["relevance_table"]
 
 
-def relevance_table(fit: Fit, factor: np.ndarray, threshold: float, ci_prob: float) -> xr.Dataset:
-    """See :meth:`zoo.Fit.relevance`; ``factor`` (D,) takes kappa to the user's scale."""
+def relevance_table(
+    factory: MultiLaplaceDescription, rows: GPRows, fit: Fit, threshold: float, ci_prob: float
+) -> xr.Dataset:
+    """See :meth:`zoo.Fit.relevance`."""
     probability(threshold, "threshold")
     probability(ci_prob, "ci_prob")
+    transform = fit.data.transform
+    kept = [fit.data.feature_names.index(name) for name in rows.feature_names]
+    scale = rows.scale * (1.0 if transform is None else transform.x_scale[kept])
+    # Takes kappa to the user's scale.
+    factor = (1.0 if transform is None or factory.kernel != "linear" else transform.y_scale**2) / scale**2
     kappa = fit.posterior["kappa"]
     norm = kappa
     if "task" in kappa.dims:
@@ -34,7 +43,7 @@ def relevance_table(fit: Fit, factor: np.ndarray, threshold: float, ci_prob: flo
         "upper": norm.quantile(1.0 - tail, draws).drop_vars("quantile"),
         "share": share.mean(draws),
         "inclusion": inclusion,
-        "selected": inclusion > 0.5,
+        "included": inclusion > 0.5,
         "kappa": mean * xr.DataArray(factor, dims="feature"),
         "kappa_standardized": mean,
     }

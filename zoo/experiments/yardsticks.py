@@ -18,13 +18,17 @@ from zoo.support.checks import one_of, positive
 __all__ = [
     "FeatureLearning",
     "Learned",
+    "Moments",
     "PooledLinear",
     "SeparateLinear",
     "Yardstick",
     "choose",
+    "choose_among",
     "decision",
     "independent_columns",
+    "moments",
     "require_sklearn",
+    "symmetric_root",
 ]
 
 _LOSSES = ("squared", "logistic", "squared hinge")
@@ -39,6 +43,15 @@ class Yardstick(Protocol):
     def fit(self, train: MultiTaskData, C: float) -> np.ndarray:
         """Coefficients (D, T) for a weight ``C`` of the loss."""
         ...
+
+
+class Moments(NamedTuple):
+    """All that the square loss knows of the rows of each task."""
+
+    gram: np.ndarray  # (T, D, D), X' X
+    cross: np.ndarray  # (T, D), X' y
+    square: np.ndarray  # (T,), y' y
+    n_rows: np.ndarray  # (T,)
 
 
 def require_sklearn() -> None:
@@ -167,11 +180,11 @@ class FeatureLearning:
         self, tasks: Sequence[tuple[np.ndarray, np.ndarray]], metric: np.ndarray, C: float
     ) -> np.ndarray:
         """Coefficients (D, T) for a given metric."""
-        root = _root(metric)
+        root = symmetric_root(metric)
         return root @ np.column_stack([_solve(self.loss, X @ root, y, C) for X, y in tasks])
 
     def _metric(self, W: np.ndarray) -> np.ndarray:
-        root = _root(W @ W.T + self.eps * np.eye(len(W)))
+        root = symmetric_root(W @ W.T + self.eps * np.eye(len(W)))
         return root / np.trace(root)
 
     def _objective(
@@ -202,11 +215,23 @@ def choose(
     score : callable
         ``score(held_out, decision values)``, higher being better.
     """
+    return choose_among([yardstick], folds, grid, score)[1]
+
+
+def choose_among(
+    yardsticks: Sequence[Yardstick],
+    folds: Iterable[tuple[MultiTaskData, MultiTaskData]],
+    grid: Sequence[float],
+    score: Score,
+) -> tuple[Yardstick, float]:
+    """The yardstick and the ``C`` with the best mean score, as :func:`choose`, where the grid has two dimensions."""
+    tried = [(yardstick, C) for yardstick in yardsticks for C in grid]
     scores = [
-        [score(held_out, decision(yardstick.fit(train, C), train, held_out)) for C in grid]
+        [score(held_out, decision(yardstick.fit(train, C), train, held_out)) for yardstick, C in tried]
         for train, held_out in folds
     ]
-    return float(grid[int(np.argmax(np.mean(scores, axis=0)))])
+    yardstick, C = tried[int(np.argmax(np.mean(scores, axis=0)))]
+    return yardstick, float(C)
 
 
 def decision(coefficients: np.ndarray, train: MultiTaskData, rows: MultiTaskData) -> np.ndarray:
@@ -240,6 +265,17 @@ def _tasks(data: MultiTaskData, loss: str) -> list[tuple[np.ndarray, np.ndarray]
     return [(X[rows], y[rows]) for rows in data.rows_by_task()]
 
 
+def moments(data: MultiTaskData) -> Moments:
+    """Moments of the rows of each task; raises where rows have weights."""
+    tasks = _tasks(data, "squared")
+    return Moments(
+        np.array([X.T @ X for X, _ in tasks]),
+        np.array([X.T @ y for X, y in tasks]),
+        np.array([y @ y for _, y in tasks]),
+        np.array([len(y) for _, y in tasks], dtype=float),
+    )
+
+
 def _solve(loss: str, X: np.ndarray, y: np.ndarray, C: float, weight: np.ndarray | None = None) -> np.ndarray:
     """The minimiser of ``C * loss + |w|^2 / 2``, the loss of row n counted ``weight[n]`` times."""
     require_sklearn()
@@ -264,7 +300,7 @@ def _loss(loss: str, y: np.ndarray, f: np.ndarray) -> float:
     return float(((y - f) ** 2).sum() if loss == "squared" else np.logaddexp(0.0, -y * f).sum())
 
 
-def _root(matrix: np.ndarray) -> np.ndarray:
-    """Symmetric square root of a positive definite matrix."""
+def symmetric_root(matrix: np.ndarray) -> np.ndarray:
+    """Symmetric square root of a positive semi-definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -365,6 +365,8 @@ class TestSchool:
         found = evgeniou2005_runs._run_school(1, None, method, 2)
         assert set(found["scores"]) == {"RMSE", "pooled RMSE", "EV", "EV per task"}
         assert found["scores"]["EV"] > 60
+        if method == "clusters":
+            assert found["parameters"]["C"] in evgeniou2005_runs._CLUSTERS
         if method in ("cv", "tube"):
             assert found["parameters"]["lam"] in (0.03, 0.3)
 
@@ -481,7 +483,7 @@ class TestCommand:
         assert sum(job.name.startswith("customers") for job in jobs) == 2 * 4 * (4 + 2 + 1)
         assert len(evgeniou2005.jobs_of(replace(Settings(), repeats=1), (1,), ())) == 28 + 6
         school = evgeniou2005.jobs_of(Settings(sets=("school",)), (1,), (1, 2, 3))
-        assert {job.name[:6] for job in school} == {"school"} and len(school) == 80
+        assert {job.name[:6] for job in school} == {"school"} and len(school) == 90
 
     def test_bad_input(self, tmp_path, capsys):
         for arguments, message in (

@@ -14,7 +14,8 @@ from zoo.core.fields import field_value
 from zoo.data.multitask import MultiTaskData
 from zoo.experiments import conjoint
 from zoo.experiments.joint_selection import scores
-from zoo.experiments.yardsticks import PooledLinear, SeparateLinear, choose, decision
+from zoo.experiments.task_clustering import TaskClustering
+from zoo.experiments.yardsticks import PooledLinear, SeparateLinear, Yardstick, choose, decision
 from zoo.kernels.task_metric import pca_metric
 from zoo.likelihoods import EpsilonInsensitive, Gaussian
 from zoo.models.kernel_machine.model import MultiTaskKernelMachine
@@ -64,6 +65,7 @@ _LEAST_FOR_Q = 10
 _COMPUTER_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _SCHOOL_GAMMAS = (1.0, 3.0, 10.0)
 _RIDGE_WEIGHTS = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
+_CLUSTERS = (1, 2, 3, 4, 5)
 _EPSILON = 0.01
 
 
@@ -239,10 +241,16 @@ def _held_out_ev(held_out: MultiTaskData, values: np.ndarray) -> float:
     return -float(np.mean((held_out.original_y() - values) ** 2))
 
 
-def _by_yardstick(kind: Any, train: MultiTaskData, test: MultiTaskData, cv: int) -> dict[str, Any]:
-    model = kind("squared")
-    C = choose(model, train.folds(cv, random_seed=1), _RIDGE_WEIGHTS, _held_out_ev)
+def _by_yardstick(
+    model: Yardstick, grid: Sequence[float], train: MultiTaskData, test: MultiTaskData, cv: int
+) -> dict[str, Any]:
+    C = choose(model, train.folds(cv, random_seed=1), grid, _held_out_ev)
     return {"scores": scores(test, decision(model.fit(train, C), train, test)), "parameters": {"C": C}}
+
+
+def _by_clusters(train: MultiTaskData, test: MultiTaskData, cv: int) -> dict[str, Any]:
+    grid = [K for K in _CLUSTERS if train.n_tasks >= K]
+    return _by_yardstick(TaskClustering(), grid, train, test, cv)
 
 
 def _by_evidence(train: MultiTaskData, test: MultiTaskData, cv: int, Q: Any = "identity") -> dict[str, Any]:
@@ -280,8 +288,12 @@ def _by_cv(train: MultiTaskData, test: MultiTaskData, cv: int, tube: bool) -> di
 _CV_LAMBDAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 _PCA_FLOOR = 0.05
 SCHOOL_METHODS: dict[str, tuple[str, Any]] = {
-    "pooled": ("one ridge regression", partial(_by_yardstick, PooledLinear)),
-    "independent": ("a ridge regression for each school", partial(_by_yardstick, SeparateLinear)),
+    "pooled": ("one ridge regression", partial(_by_yardstick, PooledLinear("squared"), _RIDGE_WEIGHTS)),
+    "independent": (
+        "a ridge regression for each school",
+        partial(_by_yardstick, SeparateLinear("squared"), _RIDGE_WEIGHTS),
+    ),
+    "clusters": ("task clustering (Bakker & Heskes)", _by_clusters),
     "evidence": ("square loss; lambda by evidence", _by_evidence),
     "cv": ("square loss; lambda by cross-validation", partial(_by_cv, tube=False)),
     "pca": ("square loss; lambda by evidence, PCA Q", partial(_by_evidence, Q="pca")),

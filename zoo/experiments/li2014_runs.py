@@ -16,12 +16,14 @@ from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.data.multitask import MultiTaskData
 from zoo.diagnostics import compare, explained_variance, f1_scores
+from zoo.experiments.task_clustering import TaskClustering
+from zoo.experiments.task_covariances import TaskProcesses, TaskRelationships
 from zoo.experiments.yardsticks import (
     FeatureLearning,
     PooledLinear,
     SeparateLinear,
     Yardstick,
-    choose,
+    choose_among,
     decision,
 )
 from zoo.likelihoods import EpsilonInsensitive
@@ -61,6 +63,10 @@ class Model(NamedTuple):
     fields: Mapping[str, Any] = {}
     yardstick: Yardstick | None = None
     grid: str = "linear_grid"  # the yardstick's grid for labels, a field of Settings
+    school_grid: str = "school_linear_grid"  # the same for School
+    others: tuple[
+        Yardstick, ...
+    ] = ()  # yardsticks among which, and the first, the cross-validation chooses, too
     choices: Mapping[str, Sequence[Any]] = {}  # what is chosen by cross-validation, where it is not C alone
 
 
@@ -91,11 +97,22 @@ LABEL_MODELS = {
 _TUBE_LEARNED = EpsilonInsensitive(C="learned", epsilon=EPSILON)
 SCHOOL_MODELS = {
     **BAYESIAN,
+    # The nearest to MT-iLSVM, which is not run: features that are learned, and tasks that are not related.
+    "features-alone": Model(
+        "NPBM-MTL (Z, I-R)", "NonparametricMaxMargin", {"alpha": ALPHA, "task_cov": "identity"}
+    ),
     "related": Model("BM-MTL (Ω, R), related tasks", "MaxMargin", {"task_scale": 0.8}),
     "learned": Model("BM-MTL (Ω, R), C learned", "MaxMargin", {"likelihood": _TUBE_LEARNED}),
     "stl": Model("STL", yardstick=SeparateLinear("squared")),
     "pooled": Model("ridge, pooled", yardstick=PooledLinear("squared")),
     "mtl-f": Model("MTL-F", yardstick=FeatureLearning("squared"), grid="feature_grid"),
+    "bmtl": Model("BMTL", yardstick=TaskClustering(), school_grid="school_clusters"),
+    "mtgp": Model("MTGP", yardstick=TaskProcesses(), school_grid="school_ranks"),
+    "mtrl": Model(
+        "MTRL",
+        yardstick=TaskRelationships(0.1),
+        others=tuple(TaskRelationships(rho) for rho in (0.3, 1.0, 3.0, 10.0, 30.0)),
+    ),
 }
 
 
@@ -117,7 +134,9 @@ class Settings:
     grid, linear_grid, feature_grid : tuple of float
         Values of C for labels: of the Bayesian models, the linear yardsticks, multi-task feature learning.
     school_grid, school_linear_grid : tuple of float
-        The same for School, the second for all its yardsticks.
+        The same for School, the second for its yardsticks.
+    school_clusters, school_ranks : tuple of int
+        Numbers of clusters of tasks, and ranks of a covariance of tasks, which are chosen in the place of C.
     """
 
     cv: int = 3
@@ -132,6 +151,8 @@ class Settings:
     feature_grid: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
     school_grid: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5, 1.0)
     school_linear_grid: tuple[float, ...] = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+    school_clusters: tuple[int, ...] = (1, 2, 3, 4, 5)
+    school_ranks: tuple[int, ...] = (1, 2, 3, 4, 5, 8)
 
     @classmethod
     def quick(cls, cv: int = 3) -> Settings:
@@ -149,6 +170,8 @@ class Settings:
             feature_grid=(0.03, 0.1, 1.0),
             school_grid=(0.2, 0.5),
             school_linear_grid=(0.01, 0.1, 1.0),
+            school_clusters=(1, 2),
+            school_ranks=(1, 2),
         )
 
 
@@ -207,9 +230,9 @@ def _score_yardstick(
     labels = len(np.unique(train.y)) == 2
     scores = _label_scores if labels else _real_scores
     first = "micro F1 %" if labels else "explained variance %"
-    grid = getattr(settings, row.grid) if labels else settings.school_linear_grid
-    C = choose(row.yardstick, folds, grid, lambda rows, f: scores(rows, f)[first])
-    return {"C": C, **scores(test, decision(row.yardstick.fit(train, C), train, test))}
+    grid = getattr(settings, row.grid if labels else row.school_grid)
+    best, C = choose_among([row.yardstick, *row.others], folds, grid, lambda rows, f: scores(rows, f)[first])
+    return {"C": C, **scores(test, decision(best.fit(train, C), train, test))}
 
 
 def _label_scores(rows: MultiTaskData, f: np.ndarray) -> dict[str, float]:

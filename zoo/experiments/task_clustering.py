@@ -48,7 +48,7 @@ from zoo.data.multitask import MultiTaskData
 from zoo.experiments.yardsticks import Moments, moments, symmetric_root
 from zoo.support.checks import positive, whole_number
 
-__all__ = ["Clusters", "TaskClustering", "expected"]
+__all__ = ["Clusters", "Expected", "Fitted", "TaskClustering", "expected", "maximised"]
 
 # Of the largest variance of a response: less is no noise, but the sign of rows that are fitted without error.
 _LEAST_NOISE = 1e-10

@@ -15,7 +15,16 @@ from zoo.data.multitask import MultiTaskData
 from zoo.experiments.yardsticks import Moments, moments, symmetric_root
 from zoo.support.checks import not_negative, positive, whole_number
 
-__all__ = ["Factors", "Related", "TaskProcesses", "TaskRelationships", "expected"]
+__all__ = [
+    "Expected",
+    "Factors",
+    "Fitted",
+    "Related",
+    "TaskProcesses",
+    "TaskRelationships",
+    "expected",
+    "maximised",
+]
 
 # Of the mean square of a task's responses: less is no noise, but the sign of rows that are fitted without error.
 _LEAST_NOISE = 1e-8

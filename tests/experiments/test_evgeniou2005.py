@@ -9,7 +9,13 @@ from scipy.stats import ttest_rel
 
 import zoo
 from zoo.cli import main
-from zoo.experiments import conjoint, evgeniou2005, evgeniou2005_runs, evgeniou2005_tables
+from zoo.experiments import (
+    conjoint,
+    evgeniou2005,
+    evgeniou2005_runs,
+    evgeniou2005_structure,
+    evgeniou2005_tables,
+)
 from zoo.experiments.evgeniou2005_runs import Settings
 from zoo.experiments.evgeniou2005_tables import computers_table, school_table, table1
 from zoo.kernels.task_metric import pca_metric
@@ -424,6 +430,8 @@ class TestCommand:
         monkeypatch.setattr(evgeniou2005_runs, "_COMPUTER_GAMMAS", (1.0, 3.0))
         monkeypatch.setattr(evgeniou2005_runs, "_CV_LAMBDAS", (0.03, 0.3))
         monkeypatch.setattr(evgeniou2005_runs, "_SCHOOL_GAMMAS", (1.0,))
+        worlds = {"groups": evgeniou2005_structure.WORLDS["groups"]}
+        monkeypatch.setattr(evgeniou2005_structure, "WORLDS", worlds)
         kept = {
             key: row for key, row in evgeniou2005_runs.SCHOOL_METHODS.items() if key not in ("learned", "pca")
         }
@@ -439,6 +447,8 @@ class TestCommand:
             partitions=1,
             splits=2,
             school_lams=(0.1, 1.0),
+            structure_repeats=1,
+            structure_customers=4,
         )
         monkeypatch.setattr(Settings, "look", lambda: look)
 
@@ -455,7 +465,7 @@ class TestCommand:
             "evgeniou2005-quick-jobs",
             *(
                 f"evgeniou2005-quick-{n}.{kind}"
-                for n in ("table1", "computers", "school")
+                for n in ("table1", "table2", "computers", "school")
                 for kind in ("csv", "md")
             ),
             *(f"evgeniou2005-quick-figure{n}.{kind}" for n in (1, 2, 3) for kind in ("csv", "png")),
@@ -487,7 +497,7 @@ class TestCommand:
 
     def test_bad_input(self, tmp_path, capsys):
         for arguments, message in (
-            (["--table", "2"], "table: 2"),
+            (["--table", "3"], "table: 3"),
             (["--figure", "4"], "figure: 4"),
             (["--sets", "yeast"], "sets: 'yeast'"),
             (["--figure", "3", "--sets", "customers"], "show nothing. Table 1 shows customers and computers"),

@@ -263,7 +263,7 @@ def reproduce(
     table: Annotated[
         list[int] | None,
         typer.Option(
-            help="evgeniou2005: 1. li2014: 2, 3 or 4. srijith2014: 2, 3, 4 or 5. yu2005: 1. Repeatable."
+            help="evgeniou2005: 1 or 2. li2014: 2, 3 or 4. srijith2014: 2, 3, 4 or 5. yu2005: 1. Repeatable."
         ),
     ] = None,
     figure: Annotated[
@@ -286,8 +286,8 @@ def reproduce(
         int | None,
         typer.Option(
             min=1,
-            help="evgeniou2005: panels of simulated customers. Default: 2. yu2005: random repeats of table 1. "
-            "Default: 10.",
+            help="evgeniou2005: panels of simulated customers. Default: 2, and 20 draws of the tasks of table 2. "
+            "yu2005: random repeats of table 1. Default: 10.",
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
@@ -296,7 +296,7 @@ def reproduce(
         str | None,
         typer.Option(
             help="bussas2015: of county, county-log, county-labels, rents, rents-log, rents-labels; comma-separated. "
-            "evgeniou2005: of customers, computers, school. "
+            "evgeniou2005: of customers, computers, school, structures. "
             "li2014: of emotions, CAL500, scene, yeast, School. "
             "srijith2014: of computers, school, high, low, computers-survey, high-noisy, low-noisy, high-swapped, "
             "computers-profiles."

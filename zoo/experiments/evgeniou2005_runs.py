@@ -13,6 +13,7 @@ from zoo import datasets
 from zoo.core.fields import field_value
 from zoo.data.multitask import MultiTaskData
 from zoo.experiments import conjoint
+from zoo.experiments.evgeniou2005_structure import structure_jobs
 from zoo.experiments.joint_selection import scores
 from zoo.experiments.task_clustering import TaskClustering
 from zoo.experiments.yardsticks import PooledLinear, SeparateLinear, Yardstick, choose, decision
@@ -35,7 +36,7 @@ __all__ = [
     "customers_name",
 ]
 
-SETS = ("customers", "computers", "school")
+SETS = ("customers", "computers", "school", "structures")
 # Off the picture for most lam: it is drawn, and does not set the axes.
 _LITERAL = "epsilon-insensitive loss, gamma = 1"
 
@@ -100,6 +101,8 @@ class Settings:
         Horizontal axis of figure 3.
     cv : int
         Folds of the cross-validation on School.
+    structure_repeats, structure_customers : int
+        Repeats of each world of table 2, and customers of a panel there.
     """
 
     sets: tuple[str, ...] = SETS
@@ -116,6 +119,8 @@ class Settings:
     schools: int | None = None
     school_lams: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, *(i / 10 for i in range(1, 11)))
     cv: int = 3
+    structure_repeats: int = 20
+    structure_customers: int = 100
 
     @classmethod
     def look(cls) -> Settings:
@@ -133,6 +138,8 @@ class Settings:
             splits=2,
             schools=12,
             school_lams=(0.01, 0.1, 1.0),
+            structure_repeats=1,
+            structure_customers=10,
         )
 
     def groups(self, tasks: int) -> int:
@@ -318,7 +325,7 @@ def customers_name(panel: int, tasks: int, data: int, group: int) -> str:
 def jobs_of(settings: Settings, tables: Sequence[int], figures: Sequence[int]) -> list[Job]:
     panels = range(1, settings.repeats + 1)
     jobs = []
-    if tables and "customers" in settings.sets:
+    if 1 in tables and "customers" in settings.sets:
         jobs += [
             Job(
                 customers_name(panel, tasks, data, group),
@@ -336,7 +343,7 @@ def jobs_of(settings: Settings, tables: Sequence[int], figures: Sequence[int]) -
             for data in settings.data
             for group in range(settings.groups(tasks))
         ]
-    if tables and "computers" in settings.sets:
+    if 1 in tables and "computers" in settings.sets:
         jobs += [
             Job(
                 f"computers-partition{number:02d}",
@@ -345,6 +352,8 @@ def jobs_of(settings: Settings, tables: Sequence[int], figures: Sequence[int]) -
             )
             for number in range(settings.partitions + 1)
         ]
+    if 2 in tables and "structures" in settings.sets:
+        jobs += structure_jobs(settings.structure_repeats, settings.structure_customers)
     if "customers" in settings.sets:
         shown = {1: (settings.few, (LAMBDA,)), 2: (settings.two, settings.lams)}
         jobs += [

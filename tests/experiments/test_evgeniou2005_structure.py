@@ -27,7 +27,7 @@ class TestWorlds:
         tasks = _world("groups")
         letters = np.array([name[0] for name in tasks.train.task_names])
         same = letters[:, None] == letters
-        true, wrong = (tasks.kernels[name][0] for name in ("(27)", "(27), random groups"))
+        true, wrong = (tasks.kernels[name][0] for name in ("true", "wrong"))
         np.testing.assert_allclose(true.task_covariance(), np.eye(20) + same)
         other = wrong.task_covariance().to_numpy()
         assert not np.allclose(other, np.eye(20) + same)
@@ -37,7 +37,7 @@ class TestWorlds:
 
     def test_chain(self):
         tasks = _world("chain")
-        true, wrong = (tasks.kernels[name][0].adjacency for name in ("(30)", "(30), random graph"))
+        true, wrong = (tasks.kernels[name][0].adjacency for name in ("true", "wrong"))
         np.testing.assert_array_equal(true, np.eye(20, k=1) + np.eye(20, k=-1))
         assert (true != wrong).any()
         for power in (1, 2, 3):  # a chain, whose tasks have other places
@@ -53,7 +53,7 @@ class TestWorlds:
         """One function of the mapped features explains most with the tasks' maps, and little with others'."""
         tasks = _world(world)
         explained = []
-        for name in ("(33)", "(33), others' maps"):
+        for name in ("true", "wrong"):
             kernel = tasks.kernels[name][0]
             assert kernel.degree == degree
             mapped = np.einsum("npd,nd->np", kernel.B[tasks.test.task], tasks.test.X)
@@ -118,11 +118,11 @@ class TestFits:
             )
             evidence = float(fit.idata["sample_stats"]["log_evidence"][0, 0])
             assert found[name]["evidence"] == pytest.approx(evidence, abs=1e-3)
-        assert found["(27)"]["error"] < found["(22)"]["error"] < found["one for all"]["error"]
-        assert found["(27)"]["evidence"] > found["(22)"]["evidence"] + 10
+        assert found["true"]["error"] < found["(22)"]["error"] < found["one for all"]["error"]
+        assert found["true"]["evidence"] > found["(22)"]["evidence"] + 10
         # Added to (22), a kernel has no less evidence than (22): its scale may be 0.
-        for told in ("", ", random groups"):
-            assert found[f"(22) + (27){told}"]["evidence"] > found["(22)"]["evidence"] - 0.1
+        for told in ("true", "wrong"):
+            assert found[f"(22) + {told}"]["evidence"] > found["(22)"]["evidence"] - 0.1
 
     def test_customers(self, monkeypatch):
         monkeypatch.setattr(structure, "_GAMMAS", (0.1, 1.0))
@@ -157,7 +157,7 @@ class TestTable:
         results = {
             f"structure-groups-0{i}": {
                 "(22)": {"error": error, "evidence": -10.0},
-                "(27)": {"error": error + more, "evidence": -10.0 + i},
+                "true": {"error": error + more, "evidence": -10.0 + i},
             }
             for i, (error, more) in enumerate(((1.0, -0.2), (1.4, -0.4)), 1)
         }
@@ -166,18 +166,17 @@ class TestTable:
             for method, error in (("single tasks", 31.0), ("(22)", 30.0))
         }
         table = structure.structure_table(results, 2)
-        row = table.loc[("groups", "(27)")]
+        row = table.loc[("groups", "true")]
         assert row["repeats"] == 2 and row["error"] == pytest.approx(0.9)
         assert row["difference"] == pytest.approx(-0.3) and row["se"] == pytest.approx(0.1)
         assert row["evidence"] == pytest.approx(1.5)
-        text = structure.structure_text(table)
-        assert text.loc["linear tasks in four groups"].to_numpy().tolist() == [
-            ["(22)", "1.20", "", ""],
-            ["(27)", "0.90", "-0.30 (0.10)", "+1.5"],
-        ]
-        # One repeat has no standard error, and support vector machines have no evidence.
-        customers = text.loc["customers, 20 choices: error, %"].to_numpy().tolist()
-        assert customers == [["single tasks", "31.0", "+1.0", ""], ["(22)", "30.0", "", ""]]
+        text = structure.structure_text(table, structure.STRUCTURES)
+        assert text.to_dict("index") == {"(27): four groups": {"(22)": "1.20", "true": "-0.30 (0.10)"}}
+        text = structure.structure_text(table, structure.STRUCTURES, evidence=True)
+        assert text.to_dict("index") == {"(27): four groups": {"true": "+1.5"}}
+        # One repeat has no standard error.
+        text = structure.structure_text(table, structure.POLYNOMIALS)
+        assert text.to_dict("index") == {"customers, 20 choices, %": {"single tasks": "+1.0", "(22)": "30.0"}}
         assert structure.structure_table({}, 2).empty
 
     def test_jobs(self):

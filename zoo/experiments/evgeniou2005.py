@@ -20,7 +20,7 @@ from zoo.experiments.evgeniou2005_runs import (
     Settings,
     jobs_of,
 )
-from zoo.experiments.evgeniou2005_structure import structure_table, structure_text
+from zoo.experiments.evgeniou2005_structure import POLYNOMIALS, STRUCTURES, structure_table, structure_text
 from zoo.experiments.evgeniou2005_tables import (
     MAIN,
     Results,
@@ -244,13 +244,8 @@ def reproduce(
     results = outcome.results
     if 1 in tables:
         _write_table1(results, settings, folder, stem, console)
-    if 2 in tables and not (table := structure_table(results, settings.structure_repeats)).empty:
-        heading = (
-            f"Table 2, not in the paper: kernels that know a structure; {int(table['repeats'].max())} repeats"
-        )
-        text = structure_text(table)
-        print_frame(console, text, heading)
-        write_table(folder / f"{stem}-table2", table, [(heading, text)], console)
+    if 2 in tables:
+        _write_table2(results, settings, folder / f"{stem}-table2", console)
     for figure in figures:
         path = folder / f"{stem}-figure{figure}"
         if figure == 3:
@@ -279,6 +274,24 @@ def _write_table1(results: Results, settings: Settings, folder: Path, stem: str,
         text = computers_text(table)
         print_frame(console, text, heading)
         write_table(folder / f"{stem}-computers", table, [(heading, text)], console)
+
+
+def _write_table2(results: Results, settings: Settings, path: Path, console: Console) -> None:
+    if (table := structure_table(results, settings.structure_repeats)).empty:
+        return
+    error = f"RMSE of (22), what others have more, and its standard error; {table['repeats'].max()} repeats"
+    texts = [
+        (f"Structures: {error}", structure_text(table, STRUCTURES)),
+        (
+            "Structures: log evidence, what others have more than (22)",
+            structure_text(table, STRUCTURES, True),
+        ),
+        (f"Polynomials: {error}; errors of customers in percent", structure_text(table, POLYNOMIALS)),
+    ]
+    texts = [(heading, text) for heading, text in texts if not text.empty]
+    for heading, text in texts:
+        print_frame(console, text, f"Table 2, not in the paper: {heading}")
+    write_table(path, table, texts, console)
 
 
 def _write_school(results: Results, settings: Settings, folder: Path, stem: str, console: Console) -> None:

@@ -1,7 +1,6 @@
 """Tasks whose structure a kernel knows, or gets wrong: a table for eqs (27), (30) and (33), which is not in the paper.
 
-A world draws tasks with a structure and fits them with kernels that are told it, with kernels that are told another,
-and with kernel (22). One job is one repeat of a world.
+A world draws tasks with a structure. Kernels that are told it, kernels that are told another, and (22) fit them.
 """
 
 from __future__ import annotations
@@ -23,16 +22,15 @@ from zoo.kernels import Clustered, FeatureMap, GraphLaplacian, MeanRegularised
 from zoo.models.kernel_machine.model import MultiTaskKernelMachine
 from zoo.support.runner import Job
 
-__all__ = ["WORLDS", "structure_jobs", "structure_table", "structure_text"]
+__all__ = ["POLYNOMIALS", "STRUCTURES", "WORLDS", "structure_jobs", "structure_table", "structure_text"]
 
 _REFERENCE = "(22)"
 _NAME = "structure-{}-{:02d}"
-# Training rows of linear tasks, and of those with products of two features, of which there are many.
+# Rows to learn from: of linear tasks, and of those with products of two features, of which there are many.
 _T, _D, _LINEAR, _QUADRATIC, _TEST, _NOISE = 20, 5, 10, 15, 50, 1.0
 _GAMMAS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 Kernels = dict[str, tuple[Any, Sequence[str]]]
-# Degree and offset of a polynomial of the features; None is the linear kernel.
 Base = tuple[int, float] | None
 
 
@@ -72,31 +70,28 @@ def _dot(A: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _near_the_mean(base: Base, n_tasks: int = _T, lam: float = 0.5) -> Any:
-    """Kernel (22)."""
+    """Kernel (22) on a polynomial of that degree and offset, or on the linear kernel."""
     kernel = None if base is None else pm.gp.cov.Polynomial(_D, c=0.0, d=float(base[0]), offset=base[1])
     return MeanRegularised(_D + 1, n_tasks, lam=lam, base=kernel)
 
 
-def _told(
-    name: str, wrong: str, pair: Iterable[Any], learn: Sequence[str] = (), base: Base = None
-) -> Kernels:
-    """The kernel that is told the truth and then the one that is not, alone and added to (22)."""
-    kernels: Kernels = {}
-    for told, kernel in zip((name, f"{name}, {wrong}"), pair, strict=True):
-        kernels[told] = (kernel, learn)
-        kernels[f"{_REFERENCE} + {told}"] = (1.0 * kernel + _near_the_mean(base), ("scale", *learn, "lam"))
+def _told(pair: Iterable[Any], learn: Sequence[str] = (), base: Base = None) -> Kernels:
+    """The kernel that is told the truth and the one that is not, alone and added to (22)."""
+    kernels = {}
+    for name, kernel in zip(("true", "wrong"), pair, strict=True):
+        kernels[name] = (kernel, learn)
+        kernels[f"{_REFERENCE} + {name}"] = (1.0 * kernel + _near_the_mean(base), ("scale", *learn, "lam"))
     return kernels
 
 
 def _groups(rng: np.random.Generator) -> Tasks:
     """Linear tasks in four groups."""
-    n = _LINEAR + _TEST
-    rows, truth = datasets.simulate_groups(4, _T // 4, _D, n, spread=0.3, noise=_NOISE, random_seed=rng)
-    first = np.arange(rows.n_rows) % n < _LINEAR
+    rows, truth = datasets.simulate_groups(4, _T // 4, _D, _LINEAR + _TEST, 0.3, _NOISE, random_seed=rng)
+    first = np.arange(rows.n_rows) % (_LINEAR + _TEST) < _LINEAR
     f = _dot(rows.X, truth["coefficients"].to_numpy().T[rows.task])[~first]
     group = np.repeat(np.arange(4), _T // 4)
     pair = (Clustered(_D + 1, clusters) for clusters in (group, rng.permutation(group)))
-    return Tasks(rows.take(first), rows.take(~first), f, _told("(27)", "random groups", pair, ("rho",)))
+    return Tasks(rows.take(first), rows.take(~first), f, _told(pair, ("rho",)))
 
 
 def _chain(rng: np.random.Generator) -> Tasks:
@@ -107,7 +102,7 @@ def _chain(rng: np.random.Generator) -> Tasks:
     graph, order = (apart == 1).astype(np.float64), rng.permutation(_T)
     pair = (GraphLaplacian(_D + 1, edges) for edges in (graph, graph[np.ix_(order, order)]))
     rows = _rows(rng, lambda X, task: _dot(X, W[task]), _LINEAR)
-    return Tasks(*rows, _told("(30)", "random graph", pair))
+    return Tasks(*rows, _told(pair))
 
 
 def _maps(rng: np.random.Generator, degree: int) -> Tasks:
@@ -115,38 +110,42 @@ def _maps(rng: np.random.Generator, degree: int) -> Tasks:
     turned = np.linalg.qr(rng.standard_normal((_T, _D, _D)))[0]
     B = turned * np.exp(0.5 * rng.standard_normal((_T, 1, _D)))
     w, own = rng.standard_normal(_D**degree), 0.2 * rng.standard_normal((_T, _D**degree))
-    rows = _rows(
-        rng,
-        lambda X, task: (
-            (_powers(_dot(B[task], X), degree) @ w + _dot(_powers(X, degree), own[task])) / degree
-        ),
-        _LINEAR if degree == 1 else _QUADRATIC,
-    )
+
+    def f(X: np.ndarray, task: np.ndarray) -> np.ndarray:
+        return (_powers(_dot(B[task], X), degree) @ w + _dot(_powers(X, degree), own[task])) / degree
+
+    rows = _rows(rng, f, _LINEAR if degree == 1 else _QUADRATIC)
     base = None if degree == 1 else (degree, 0.0)
     # The maps of the next task say nothing about a task.
     pair = (FeatureMap(_D + 1, maps, degree=degree) for maps in (B, np.roll(B, 1, axis=0)))
-    return Tasks(*rows, _told("(33)", "others' maps", pair, base=base), base)
+    return Tasks(*rows, _told(pair, base=base), base)
 
 
 def _products(rng: np.random.Generator, size: float) -> Tasks:
     """Tasks near their mean, with products of two features as large as ``size`` says."""
     W, A = (rng.standard_normal(n) + 0.3 * rng.standard_normal((_T, n)) for n in (_D, _D**2))
     rows = _rows(rng, lambda X, task: _dot(X, W[task]) + size * _dot(_powers(X, 2), A[task]), _QUADRATIC)
-    kernels: Kernels = {f"{_REFERENCE}, degree {r}": (_near_the_mean((r, 1.0)), ("lam",)) for r in (2, 3)}
+    kernels: Kernels = {}
+    for r in (2, 3):
+        kernels[f"single tasks, degree {r}"] = (_near_the_mean((r, 1.0), lam=1.0), ())
+        kernels[f"{_REFERENCE}, degree {r}"] = (_near_the_mean((r, 1.0)), ("lam",))
     return Tasks(*rows, kernels, (1, 1.0))
 
 
+STRUCTURES: dict[str, tuple[str, Any]] = {
+    "groups": ("(27): four groups", _groups),
+    "chain": ("(30): a chain", _chain),
+    "maps": ("(33): mapped features, r = 1", partial(_maps, degree=1)),
+    "squares": ("(33): mapped features, r = 2", partial(_maps, degree=2)),
+}
 # A number is of choices of the customers.
-WORLDS: dict[str, tuple[str, Any]] = {
-    "groups": ("linear tasks in four groups", _groups),
-    "chain": ("linear tasks along a chain", _chain),
-    "maps": ("a linear function of mapped features", partial(_maps, degree=1)),
-    "squares": ("a quadratic function of mapped features", partial(_maps, degree=2)),
+POLYNOMIALS: dict[str, tuple[str, Any]] = {
     "products": ("tasks with products of features", partial(_products, size=0.5)),
     "no-products": ("tasks without products", partial(_products, size=0.0)),
-    "customers20": ("customers, 20 choices: error, %", 20),
-    "customers60": ("customers, 60 choices: error, %", 60),
+    "customers20": ("customers, 20 choices, %", 20),
+    "customers60": ("customers, 60 choices, %", 60),
 }
+WORLDS = STRUCTURES | POLYNOMIALS
 
 
 # ---------------------------------------------------------------- jobs
@@ -200,7 +199,7 @@ def _run_customers(choices: int, repeat: int, customers: int) -> dict[str, Any]:
         for name, lams in (("single tasks", (1.0,)), (_REFERENCE, conjoint.LAMBDAS)):
             best = conjoint.choose(grid, lams)
             wrong = conjoint.errors(test, conjoint.machine(train, best.lam, best.gamma))
-            name += "" if degree == 1 else f", degree {degree}"
+            name += f", degree {degree}" * (degree > 1)
             result[name] = {"error": 100.0 * float(wrong.mean()), "lam": best.lam, "gamma": best.gamma}
     return result
 
@@ -228,23 +227,24 @@ def structure_table(results: Mapping[str, Mapping[str, Any]], repeats: int) -> p
     for world in WORLDS:
         found = [results[name] for i in range(1, repeats + 1) if (name := _NAME.format(world, i)) in results]
         for method in found[0] if found else ():
-            frame = pd.DataFrame([one[method] for one in found])
-            apart = frame - pd.DataFrame([one[_REFERENCE] for one in found])
-            row = {"world": world, "method": method, "repeats": len(found), "error": frame["error"].mean()}
-            row |= {"difference": apart["error"].mean(), "se": apart["error"].sem()}
-            rows.append(row | {"evidence": apart["evidence"].mean() if "evidence" in apart else np.nan})
+            both = ([one[name] for one in found] for name in (method, _REFERENCE))
+            own, base = (pd.DataFrame(numbers, columns=["error", "evidence"]) for numbers in both)
+            apart, row = own - base, {"world": world, "method": method, "repeats": len(found)}
+            row |= {"error": own["error"].mean(), "difference": apart["error"].mean()}
+            rows.append(row | {"se": apart["error"].sem(), "evidence": apart["evidence"].mean()})
     return pd.DataFrame(rows).set_index(["world", "method"]) if rows else pd.DataFrame()
 
 
-def structure_text(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as it is printed."""
-    rows = []
-    for row in table.reset_index().to_dict("records"):
-        title, reference = WORLDS[row["world"]][0], row["method"] == _REFERENCE
-        digits = 1 if "%" in title else 2
-        apart = f"{row['difference']:+.{digits}f}"
-        apart += "" if np.isnan(row["se"]) else f" ({row['se']:.{digits}f})"
-        shown = apart, "" if np.isnan(row["evidence"]) else f"{row['evidence']:+.1f}"
-        rows.append((title, row["method"], f"{row['error']:.{digits}f}", *(("", "") if reference else shown)))
-    names = ["tasks", "method", "error", "more than (22)", "log evidence, more than (22)"]
-    return pd.DataFrame(rows, columns=names).set_index("tasks")
+def structure_text(table: pd.DataFrame, worlds: Iterable[str], evidence: bool = False) -> pd.DataFrame:
+    """A part of the table as it is printed: what methods have more than (22), of errors or of the log evidence."""
+    texts: dict[str, dict[str, str]] = {}
+    for row in table[table.index.isin(list(worlds), level=0)].reset_index().to_dict("records"):
+        title, made = WORLDS[row["world"]]
+        digits = 1 if evidence or isinstance(made, int) else 2
+        text = f"{row['evidence' if evidence else 'difference']:+.{digits}f}"
+        if not (evidence or np.isnan(row["se"])):
+            text += f" ({row['se']:.{digits}f})"
+        text = f"{row['error']:.{digits}f}" if row["method"] == _REFERENCE else text
+        texts.setdefault(title, {})[row["method"]] = text
+    frame = pd.DataFrame(texts).T.fillna("").rename_axis("tasks")
+    return frame.drop(columns=[_REFERENCE] if evidence else [], errors="ignore")

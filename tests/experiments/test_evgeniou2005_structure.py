@@ -174,6 +174,9 @@ class TestTable:
         assert text.to_dict("index") == {"(27): four groups": {"(22)": "1.20", "true": "-0.30 (0.10)"}}
         text = structure.structure_text(table, structure.STRUCTURES, evidence=True)
         assert text.to_dict("index") == {"(27): four groups": {"true": "+1.5"}}
+        table.loc[("groups", "true"), "difference"] = -0.001  # and not -0.00
+        text = structure.structure_text(table, structure.STRUCTURES)
+        assert text.loc["(27): four groups", "true"] == "+0.00 (0.10)"
         # One repeat has no standard error.
         text = structure.structure_text(table, structure.POLYNOMIALS)
         assert text.to_dict("index") == {"customers, 20 choices, %": {"single tasks": "+1.0", "(22)": "30.0"}}

@@ -286,7 +286,7 @@ def _write_table2(results: Results, settings: Settings, path: Path, console: Con
             "Structures: log evidence, what others have more than (22)",
             structure_text(table, STRUCTURES, True),
         ),
-        (f"Polynomials: {error}; errors of customers in percent", structure_text(table, POLYNOMIALS)),
+        (f"Polynomials: {error}", structure_text(table, POLYNOMIALS)),
     ]
     texts = [(heading, text) for heading, text in texts if not text.empty]
     for heading, text in texts:

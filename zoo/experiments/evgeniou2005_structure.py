@@ -241,7 +241,7 @@ def structure_text(table: pd.DataFrame, worlds: Iterable[str], evidence: bool = 
     for row in table[table.index.isin(list(worlds), level=0)].reset_index().to_dict("records"):
         title, made = WORLDS[row["world"]]
         digits = 1 if evidence or isinstance(made, int) else 2
-        text = f"{row['evidence' if evidence else 'difference']:+.{digits}f}"
+        text = f"{row['evidence' if evidence else 'difference']:+z.{digits}f}"
         if not (evidence or np.isnan(row["se"])):
             text += f" ({row['se']:.{digits}f})"
         text = f"{row['error']:.{digits}f}" if row["method"] == _REFERENCE else text

@@ -13,6 +13,7 @@ from zoo.experiments import bussas2015, bussas2015_runs, housing, varying_method
 from zoo.experiments.bussas2015 import compared, errors
 from zoo.experiments.bussas2015_runs import Settings
 from zoo.experiments.varying_methods import METHODS, Effort
+from zoo.experiments.yardsticks import independent_columns
 
 pytest.importorskip("sklearn")
 
@@ -181,7 +182,7 @@ class TestMethods:
     def test_columns_that_have_no_estimate(self):
         X = np.random.default_rng(1).normal(size=(20, 3))
         X = np.column_stack([X, X[:, 0] + X[:, 2], np.zeros(20), X[:, 1] ** 2])
-        assert varying_methods._independent(X) == [0, 1, 2, 5]
+        assert independent_columns(X) == [0, 1, 2, 5]
 
     def test_rival_that_fails_says_so(self, places, monkeypatch):
         def fails(*_):

@@ -74,7 +74,7 @@ def _figure4(panels: Mapping[str, xr.Dataset]) -> Figure:
         if (legend := ax.get_legend()) is not None:
             legend.set_loc("upper left")  # the highest bars stand in the middle and at the right
         ax.set_title(
-            f"{title}: {int(table['selected'].sum())} of {table.sizes['feature']} selected", fontsize=10
+            f"{title}: {int(table['included'].sum())} of {table.sizes['feature']} included", fontsize=10
         )
     return figure
 
@@ -83,7 +83,8 @@ def _relevance(numbers: Mapping[str, Any]) -> xr.Dataset:
     """What ``relevance_bars`` shows, of the fit with the best held-out RMSE."""
     found = numbers["criteria"]["RMSE"]["relevance"]
     values = {name: ("feature", np.asarray(v)) for name, v in found.items() if name != "feature"}
-    return xr.Dataset(values, coords={"feature": found["feature"]}, attrs={"ci_prob": 0.9})
+    table = xr.Dataset(values, coords={"feature": found["feature"]}, attrs={"ci_prob": 0.9})
+    return table.rename(selected="included")  # the files of jobs have the paper's word
 
 
 def draw_figure(number: int, results: Mapping[str, Mapping[str, Any]], path: Path, console: Console) -> None:

@@ -14,7 +14,7 @@ these has seen the feature. So p is below u with a probability of at most u. Of 
 / D`, in ascending order, the last one and all before it are selected (Benjamini & Hochberg 1995, JRSS B 57:289-300).
 
 Tasks stand together with the means over tasks of their ARD parameters and noise variances: with few rows per task their
-own are fitted to chance, and scores by them have a third of the power (``benchmarks/recovery.py`` has the rates).
+own are fitted to chance, and scores by them find fewer of the features that count.
 Where there are several kinds of scores, for straight and for curved functions, :math:`S^b` is the largest of their
 sums, each standardized once more. A linear mean that all tasks share adds :math:`(\sum_n x_n \alpha_n)^2` to them, the
 gain by a coefficient of that mean.
@@ -146,7 +146,7 @@ def _without(
     task = np.zeros_like(rows.task) if pooled else rows.task
     found = []
     for t in range(1 if pooled else rows.n_tasks):
-        at = np.flatnonzero((task == t) & (weight > 0.0))
+        at = np.flatnonzero(task == t)
         found.append(
             TaskWithout(
                 at,

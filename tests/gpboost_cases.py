@@ -78,7 +78,7 @@ def _as_given(places: np.ndarray, word: str, rng: np.random.Generator) -> np.nda
 def part(
     variance: float, scale: Any, kernel: str = "matern12", columns: Any = None, feature: str = "x0"
 ) -> Any:
-    """Give the component that multiplies a feature by one random function, or by the levels of one group."""
+    """Return a component: it multiplies the feature by a random function, or by one random level per group."""
     name = f"{feature} {'all' if columns is None else ' '.join(columns)}"
     return zoo.VaryingComponent(
         kernel=kernel, amplitude=float(np.sqrt(variance)), lengthscale=scale, columns=columns, features=[feature],
@@ -87,12 +87,12 @@ def part(
 
 
 def level(variance: float, column: str, feature: str = "x0") -> Any:
-    """Give the component that multiplies a feature by the levels of one group."""
+    """Return a component that multiplies the feature by one random level per group."""
     return part(variance, _APART, columns=[column], feature=feature)
 
 
 def place(variance: float, scale: Any, feature: str = "x0", kernel: str = "matern12") -> Any:
-    """Give the component that multiplies a feature by a function of the first two columns of t."""
+    """Return a component that multiplies the feature by a random function of the first two columns of t."""
     return part(variance, scale, kernel, ["t0", "t1"], feature)
 
 

@@ -106,7 +106,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---------------------------------------------------------------- features that are selected
     Mutant(
         "copies_alone",
-        "copies of a feature do not go with the other features",
+        "copies of a feature are drawn without regard to the other features",
         "zoo/inference/ard/copies.py",
         "return (self.kept + permuted)[:, self.unit]",
         "return rng.permuted(np.broadcast_to(self.kept + self.rest, (size, len(self.rest))), axis=1)[:, self.unit]",
@@ -117,7 +117,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "selection_sees_the_feature",
-        "the mode against which a feature is tested has seen the feature",
+        "each feature is tested by a mode that was fitted with this feature, and not without it",
         "zoo/models/multi_laplace/selection.py",
         "inputs[:, j] = 0.0",
         "inputs[:, j] *= 1.0",
@@ -128,7 +128,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "score_without_trace",
-        "the gain of evidence by a feature has no trace",
+        "the trace is left out of the gain of evidence by a feature",
         "zoo/inference/ard/feature_scores.py",
         "(np.outer(alpha, alpha) - cho_solve(factor, np.eye(len(alpha))))",
         "np.outer(alpha, alpha)",

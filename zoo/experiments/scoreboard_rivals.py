@@ -54,6 +54,10 @@ def _coded(train: MultiTaskData, labels: bool) -> np.ndarray:
     return (train.y > 0.0).astype(float) if labels else train.y
 
 
+def _likelihood(labels: bool) -> str:
+    return "bernoulli_logit" if labels else "gaussian"
+
+
 def _normal(mean: np.ndarray, variance: np.ndarray) -> Said:
     half = _NINE_OF_TEN * np.sqrt(variance)
     return Said(mean, mean - half, mean + half)
@@ -133,7 +137,7 @@ def _gpboost_slopes(train: MultiTaskData, test: MultiTaskData, labels: bool) -> 
         group_data=task,
         group_rand_coef_data=X,
         ind_effect_group_rand_coef=[1] * X.shape[1],
-        likelihood="bernoulli_logit" if labels else "gaussian",
+        likelihood=_likelihood(labels),
         num_parallel_threads=1,
     )
     model.fit(y=_coded(train, labels), X=_with_constant(X))
@@ -155,8 +159,7 @@ def _gpboost_trees(train: MultiTaskData, test: MultiTaskData, labels: bool) -> S
     settings = {"verbose": -1, "num_threads": 1, "seed": 0}
 
     def levels() -> Any:
-        likelihood = "bernoulli_logit" if labels else "gaussian"
-        return gpboost.GPModel(group_data=task, likelihood=likelihood, num_parallel_threads=1)
+        return gpboost.GPModel(group_data=task, likelihood=_likelihood(labels), num_parallel_threads=1)
 
     tried = gpboost.cv(
         params=settings,
@@ -208,18 +211,18 @@ def _hierarchical(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Sa
             pm.Normal("y", f, pm.HalfStudentT("noise", nu=4.0, sigma=scale), observed=y)
         found = pm.sample(nuts_sampler="nutpie", cores=1, random_seed=1, progressbar=False)
     r_hat = max(float(values.max()) for values in arviz.rhat(found).to_dataset().values())
-    draws = found["posterior"].to_dataset().stack(draw_of_all=("chain", "draw"), create_index=False)
+    # Draws one after the other: chains together.
+    draws = {name: np.concatenate(values.to_numpy()) for name, values in found["posterior"].items()}
     rng, parts = np.random.default_rng(1), []
-    for i in range(draws.sizes["draw_of_all"]):
-        draw = draws.isel(draw_of_all=i)
-        w = draw["common"].to_numpy() + draw["sd"].to_numpy() * draw["own"].to_numpy()
-        f = np.einsum("nd,nd->n", X_test, w[of_test])
+    for common, sd, own in zip(draws["common"], draws["sd"], draws["own"], strict=True):
+        f = np.einsum("nd,nd->n", X_test, (common + sd * own)[of_test])
         parts.append(1.0 / (1.0 + np.exp(-f)) if labels else f)
     mean = np.mean(parts, axis=0)
     if labels:
         return Said(mean, r_hat=r_hat)
-    noise = draws["noise"].to_numpy()[:, None]
-    lower, upper = np.quantile(parts + noise * rng.normal(size=(len(parts), len(mean))), (0.05, 0.95), axis=0)
+    lower, upper = np.quantile(
+        parts + draws["noise"][:, None] * rng.normal(size=(len(parts), len(mean))), (0.05, 0.95), axis=0
+    )
     return Said(mean, lower, upper, r_hat)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import zoo
 from zoo.cli import main
-from zoo.experiments.scoreboard import NAMES, methods_named, run_scoreboard, scores_of, table_of
+from zoo.experiments.scoreboard import NAMES, costs_of, methods_named, run_scoreboard, scores_of, table_of
 from zoo.experiments.scoreboard_methods import METHODS, Said
 from zoo.experiments.scoreboard_sets import SETS
 
@@ -44,6 +44,23 @@ def test_close_to_the_best_is_within_a_standard_error_of_the_difference():
         ("school", third): False,
     }
     assert text.loc["school, RMSE", first] == "**2.0000**" and text.loc["school, RMSE", third] == "2.2000"
+
+
+def test_costs_are_of_the_median_set_and_name_the_largest():
+    first, second = list(METHODS)[:2]
+    rows = [
+        {"data": data, "method": method, "fold": fold, "score": 1.0, "seconds": seconds, "gigabytes": memory}
+        for data, method, fold, seconds, memory in [
+            ("school", first, 0, 1.0, 0.5),
+            ("school", first, 1, 3.0, 0.25),
+            ("groups", first, 0, 40.0, 0.125),
+            ("rare", first, 0, 7.0, None),
+            ("rare", second, 0, 5.0, None),
+        ]
+    ]
+    text = costs_of(table_of(pd.DataFrame(rows))[0])
+    assert text.loc[first].tolist() == ["7.0", "40 (groups)", "0.50 (school)"]
+    assert text.loc[second].tolist() == ["5.0", "5 (rare)", ""]
 
 
 @pytest.mark.parametrize("name", SIMULATED)

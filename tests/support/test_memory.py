@@ -135,3 +135,18 @@ def test_what_is_estimated_once_counts_once(monkeypatch):
         model.fit(data, "exact", progress=False)
     with pytest.raises(InsufficientMemoryError, match="'task_cov'"):
         model.fit(data, "gibbs", progress=False)
+
+
+def test_the_peak_of_work_counts_what_it_gave_back_and_not_what_was_there_before():
+    held = np.ones(40_000_000)
+    memory.with_peak(lambda: np.ones(30_000_000).sum())
+    total, peak = memory.with_peak(lambda: np.ones(10_000_000).sum())
+    assert total == 1e7 and held.size
+    if peak is None:
+        pytest.skip("this system does not say how much a process has held at most")
+    assert 79_000_000 < peak < 120_000_000
+
+
+def test_without_a_reset_of_the_peak_nothing_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_RESET", tmp_path / "missing" / "file")
+    assert memory.with_peak(lambda: 3) == (3, None)

@@ -23,9 +23,19 @@ from zoo.experiments.scoreboard_rivals import RIVALS
 from zoo.experiments.scoreboard_sets import SETS
 from zoo.experiments.yardsticks import require_sklearn
 from zoo.support.checks import whole_number
+from zoo.support.memory import with_peak
 from zoo.support.runner import Job, Outcome, run_jobs
 
-__all__ = ["NAMES", "methods_named", "one_job", "print_scoreboard", "run_scoreboard", "scores_of", "table_of"]
+__all__ = [
+    "NAMES",
+    "costs_of",
+    "methods_named",
+    "one_job",
+    "print_scoreboard",
+    "run_scoreboard",
+    "scores_of",
+    "table_of",
+]
 
 # Of the number of folds: a method within this many standard errors of the best counts as one of the best.
 _CLOSE = 1.0
@@ -67,8 +77,11 @@ def one_job(data: str, method: str, fold: int) -> dict[str, Any]:
     rival = RIVALS.get(method)
     if rival is not None and (reason := rival.refuses(train, chosen.labels)):
         return {"left_out": reason}
-    said = (METHODS[method] if rival is None else rival.run)(train, test, chosen.labels)
+    run = METHODS[method] if rival is None else rival.run
+    said, peak = with_peak(lambda: run(train, test, chosen.labels))
     found: dict[str, Any] = {"seconds": time.perf_counter() - start, **scores_of(said, test, chosen.labels)}
+    if peak is not None:
+        found["gigabytes"] = peak / 1e9
     if not np.isfinite(said.mean).all():
         raise ValueError(f"{method} says nothing of some rows of {data}, fold {fold}.")
     return found if said.r_hat is None else {**found, "r_hat": float(said.r_hat)}
@@ -126,9 +139,8 @@ def run_scoreboard(
     if scored:
         frame, shown = table_of(pd.DataFrame(scored))
         parts = [("", [m for m in shown if m in METHODS]), ("Specialists", [m for m in shown if m in RIVALS])]
-        write_table(
-            out / "scoreboard", frame, [(title, shown[part]) for title, part in parts if part], console
-        )
+        texts = [(title, shown[part]) for title, part in parts if part]
+        write_table(out / "scoreboard", frame, [*texts, ("Seconds and memory", costs_of(frame))], console)
         # A method that is not for all sets would leave few on which all can be ranked.
         scores = frame["score"].unstack("method").drop(columns={m for _, m in refused}, errors="ignore")
         if scores.shape[1] > 1 and len(scores.dropna()) > 1:
@@ -199,8 +211,8 @@ def table_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
             own = of_set[of_set["method"] == method]
             found = {"set": name, "method": method, "score": mean[method], "best": bool(close[method])}
             found |= {
-                key: own[key].mean() if key != "r_hat" else own[key].max()
-                for key in ("cover", "AUC", "seconds", "r_hat")
+                key: own[key].max() if key in ("r_hat", "gigabytes") else own[key].mean()
+                for key in ("cover", "AUC", "seconds", "gigabytes", "r_hat")
                 if key in own and own[key].notna().any()
             }
             numbers.append(found)
@@ -212,3 +224,23 @@ def table_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     table = pd.DataFrame.from_dict(text, orient="index").fillna("")
     table.index.name = "set"
     return pd.DataFrame(numbers).set_index(["set", "method"]), table
+
+
+def costs_of(numbers: pd.DataFrame) -> pd.DataFrame:
+    """By method, as text: seconds of a fit and its predictions, over the sets, and the most memory that one took.
+
+    Parameters
+    ----------
+    numbers : DataFrame
+        The first table of :func:`table_of`.
+    """
+    shown = {}
+    for method, own in numbers.reset_index("set").groupby("method", sort=False):
+        own = own.set_index("set")
+        seconds, most = own["seconds"], own.get("gigabytes", pd.Series(dtype=float)).dropna()
+        shown[method] = {
+            "seconds, median set": f"{seconds.median():.1f}",
+            "longest": f"{seconds.max():.0f} ({seconds.idxmax()})",
+            "most GB": f"{most.max():.2f} ({most.idxmax()})" if len(most) else "",
+        }
+    return pd.DataFrame.from_dict(shown, orient="index").rename_axis("method")

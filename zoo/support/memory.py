@@ -1,8 +1,8 @@
-"""How much memory the draws of a fit need, against what there is: said before anything runs."""
+"""How much memory the draws of a fit need, against what there is, said before anything runs; and what work took."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ __all__ = [
     "require_bytes",
     "require_memory",
     "sizes_of_variables",
+    "with_peak",
 ]
 
 # Of the free memory: the rest is for what an engine needs beside the draws.
@@ -22,6 +23,8 @@ _SHARE = 0.8
 _BYTES = 8
 # Where Linux says how many pages a process has mapped.
 _MAPPED = Path("/proc/self/statm")
+# Where Linux says how much a process has held at most, and where that is set back to what it holds now.
+_PEAK, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 # Where a control group of Linux says how much its processes may have, by version of that interface.
 _LIMITS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -58,6 +61,26 @@ def _left_of_address_space() -> int | None:
     if limit == resource.RLIM_INFINITY or not _MAPPED.exists():
         return None
     return max(0, limit - int(_MAPPED.read_text().split()[0]) * resource.getpagesize())
+
+
+def with_peak[Found](work: Callable[[], Found]) -> tuple[Found, int | None]:
+    """What ``work()`` returns, and the bytes that the process held at most meanwhile, beyond those before it.
+
+    None instead of the bytes where the system does not say (it is not Linux). What other threads take counts too.
+    """
+    try:
+        _RESET.write_text("5")  # see proc(5)
+        before = _peak()
+    except OSError:
+        return work(), None
+    found = work()
+    return found, max(0, _peak() - before)
+
+
+def _peak() -> int:
+    """Bytes that this process has held at most since the last reset."""
+    line = next(line for line in _PEAK.read_text().splitlines() if line.startswith("VmHWM:"))
+    return 1024 * int(line.split()[1])
 
 
 def sizes_of_variables(

@@ -30,6 +30,7 @@ PAGES = (
     "choices.md",
     "ops.md",
     "augmented-step.md",
+    "gaussian-processes.md",
     "tables.md",
     "mixed-models.md",
     "priors.md",
@@ -44,6 +45,7 @@ COMPILED = {
     "distributions.md",
     "ops.md",
     "augmented-step.md",
+    "gaussian-processes.md",
     "tables.md",
     "priors.md",
 }
@@ -332,7 +334,18 @@ def test_architecture_names_every_dependency():
 
 # The rooms of docs/architecture.md, in order: a module imports from its own room or from one before it.
 _ROOMS = (
-    *("_version", "support", "data", "kernels", "inference", "ops", "distributions", "likelihoods", "latent"),
+    *(
+        "_version",
+        "support",
+        "data",
+        "kernels",
+        "inference",
+        "ops",
+        "distributions",
+        "likelihoods",
+        "latent",
+        "gp",
+    ),
     *("datasets", "core", "models", "registry", "testing", "diagnostics", "plots", "selection_arguments"),
     *("selection", "steps", "sklearn", "report", "demo", "experiments", "cli", "__main__"),
 )

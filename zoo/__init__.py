@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo import datasets, diagnostics, distributions, kernels, likelihoods, ops, plots, testing
+    from zoo import datasets, diagnostics, distributions, gp, kernels, likelihoods, ops, plots, testing
     from zoo import sklearn as sklearn
     from zoo.core.factory import ModelFactory
     from zoo.core.fit import Fit
@@ -85,6 +85,7 @@ __all__ = [
     "diagnostics",
     "distributions",
     "draw_marginalised",
+    "gp",
     "kernels",
     "likelihoods",
     "list_models",

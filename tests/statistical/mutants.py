@@ -1118,6 +1118,22 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/inference/test_kernel_engines.py",),
     ),
     Mutant(
+        "neighbour_weights_slope",
+        "variances given neighbours without the movement of the weights in their gradient",
+        "zoo/ops/neighbour_weights.py",
+        "u = pt.concatenate([-b, one], axis=1)",
+        "u = pt.concatenate([0.0 * b, one], axis=1)",
+        ("tests/ops/test_neighbours.py",),
+    ),
+    Mutant(
+        "process_noise_of_neighbours",
+        "a new row of a process in a PyMC model given its neighbours' responses as if they had no noise",
+        "zoo/gp/vecchia.py",
+        "observed = of_sets(total.cov_func, rows[near]) + _diagonal(sigma**2, near)",
+        "observed = of_sets(total.cov_func, rows[near]) + _diagonal(1e-6 * sigma**2, near)",
+        ("tests/gp/test_vecchia.py",),
+    ),
+    Mutant(
         "vecchia_variance_slope",
         "conditional variance of a row held in the gradient of its determinant",
         "zoo/latent/vecchia.py",

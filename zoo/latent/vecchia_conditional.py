@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.neighbour_recursion import recursion
 from zoo.latent.vecchia import Rows, back_substitute, factorise, forward_substitute, gather, in_blocks
 from zoo.latent.vecchia_terms import Terms, covariance, workspace
 
@@ -154,26 +155,12 @@ class JointLaw(NamedTuple):
 
     def draws(self, white: np.ndarray, moved: np.ndarray | None = None) -> np.ndarray:
         """Draws (S, n) made of standard normal numbers (S, n), and of weights (S, p) less their mean."""
-        result = np.empty_like(white)
-        base = np.broadcast_to(self.base, white.shape)
-        if moved is not None:
-            base = base - moved @ self.explained.T
-        _recursion(np.ascontiguousarray(base), self.before, self.weight, self.sd, white, result)
+        result, order = np.empty_like(white), np.arange(white.shape[1])
+        base = self.base if moved is None else self.base - moved @ self.explained.T
+        shift = base + self.sd * white
+        for own, out in zip(shift, result, strict=True):
+            recursion(own, self.weight, self.before, order, out)
         return result
-
-
-@njit(cache=True, nogil=True)
-def _recursion(
-    base: np.ndarray, before: np.ndarray, weight: np.ndarray, sd: np.ndarray, white: np.ndarray, f: np.ndarray
-) -> None:
-    for s in range(white.shape[0]):
-        for i in range(white.shape[1]):
-            total = base[s, i] + sd[i] * white[s, i]
-            for j in range(before.shape[1]):
-                if before[i, j] < 0:
-                    break
-                total += weight[i, j] * f[s, before[i, j]]
-            f[s, i] = total
 
 
 def joint_law(

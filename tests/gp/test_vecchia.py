@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 
 import zoo
 from zoo.gp.neighbour_law import neighbours_of
+from zoo.gp.stationary_terms import stationary_terms
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 4.0, (24, 2))
@@ -22,8 +23,8 @@ POINT = {"scale": np.array([0.8, 1.7]), "size": np.array(1.2), "slope": np.array
 
 @pytest.fixture(autouse=True)
 def _without_compilation(request):
-    """Graphs run in Python, but in tests with "compiled" in their names: operations have compiled tests."""
-    mode = "NUMBA" if "compiled" in request.node.name else "FAST_COMPILE"
+    """Graphs run in Python, but in tests with "numba" in their names: operations have compiled tests."""
+    mode = "NUMBA" if "numba" in request.node.name else "FAST_COMPILE"
     with pytensor.config.change_flags(mode=mode):
         yield
 
@@ -36,10 +37,19 @@ class Slope(pm.gp.mean.Mean):
         return self.slope * pt.as_tensor(X)[:, 0]
 
 
-def process(kind, **settings):
+WAYS = {
+    "graph": lambda: 0.1 * pm.gp.cov.Linear(2, c=0.5),
+    "compiled code": lambda: 0.5 * (pm.gp.cov.ExpQuad(2, ls=2.0, active_dims=[1]) + 0.2),
+}
+"""What is added to a Matern kernel: one that compiled code has not, and one that it has."""
+
+
+def process(kind, way="graph", **settings):
     """A process with a learned mean, in a model that is open."""
     scale, size = pm.Gamma("scale", 2.0, 1.0, shape=2), pm.HalfNormal("size")
-    cov = size**2 * pm.gp.cov.Matern32(2, ls=scale) + 0.1 * pm.gp.cov.Linear(2, c=0.5)
+    cov = size**2 * pm.gp.cov.Matern32(2, ls=scale) + WAYS[way]()
+    if kind is zoo.gp.Vecchia:
+        assert (stationary_terms(cov) is None) == (way == "graph")
     return kind(mean_func=Slope(pm.Normal("slope")), cov_func=cov, **settings)
 
 
@@ -77,9 +87,9 @@ def compiled(model, outputs):
     )
 
 
-def covariance(a, b=None):
+def covariance(a, b=None, way="graph"):
     scale, size = POINT["scale"], POINT["size"]
-    cov = size**2 * pm.gp.cov.Matern32(2, ls=scale) + 0.1 * pm.gp.cov.Linear(2, c=0.5)
+    cov = size**2 * pm.gp.cov.Matern32(2, ls=scale) + WAYS[way]()
     return cov(a, b).eval()
 
 
@@ -87,15 +97,16 @@ def every_row(**more):
     return {"n_neighbours": len(X) - 1, "n_neighbours_predict": len(X), **more}
 
 
-def test_with_all_neighbours_density_and_gradient_are_exact():
-    ours, _ = observed(zoo.gp.Vecchia, **every_row())
+@pytest.mark.parametrize("way", WAYS)
+def test_with_all_neighbours_density_and_gradient_are_exact(way):
+    ours, _ = observed(zoo.gp.Vecchia, way=way, **every_row())
     exact = multivariate_normal(
-        POINT["slope"] * X[:, 0], covariance(X) + POINT["sigma"] ** 2 * np.eye(len(X))
+        POINT["slope"] * X[:, 0], covariance(X, way=way) + POINT["sigma"] ** 2 * np.eye(len(X))
     )
     at = values_of(ours)
     assert ours.compile_logp(ours.observed_RVs)(at) == pytest.approx(exact.logpdf(Y), rel=1e-10)
     # PyMC's own class adds 1e-6 to variances: the same is added to ours by the noise.
-    theirs, _ = observed(pm.gp.Marginal)
+    theirs, _ = observed(pm.gp.Marginal, way=way)
     near = {**at, "sigma_log__": 0.5 * np.log(POINT["sigma"] ** 2 + 1e-6)}
     np.testing.assert_allclose(
         ours.compile_dlogp(jacobian=False)(near), theirs.compile_dlogp(jacobian=False)(at), rtol=1e-4
@@ -115,6 +126,71 @@ def test_the_divergence_falls_with_the_number_of_neighbours(ordering):
         found.append(0.5 * (logs(values_of(model)) - exact))
     assert (np.diff(found) < 1e-10).all() and found[0] > 0.1
     assert found[-1] == pytest.approx(0.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("m", [1, 4, 9])
+def test_compiled_code_and_graph_agree_with_few_neighbours(m):
+    """Density, gradient and predictions; PyMC adds 1e-12 to squared distances, which moves rough kernels by 1e-6."""
+    found = []
+    for compiled_code in (True, False):
+        with pm.Model() as model:
+            size, scale = pm.HalfNormal("size"), pm.Gamma("scale", 2.0, 1.0, shape=2)
+            sigma, slope = pm.HalfNormal("sigma"), pm.Normal("slope")
+            cov = size**2 * pm.gp.cov.Matern52(2, ls=scale) + pm.gp.cov.Exponential(
+                2, ls=size, active_dims=[0]
+            )
+            cov = 0.7 * (cov + pm.gp.cov.Matern12(2, ls=0.5)) + sigma
+            gp = zoo.gp.Vecchia(
+                m, n_neighbours_predict=6, cov_func=cov, mean_func=Slope(slope), compiled=compiled_code
+            )
+            gp.marginal_likelihood("y", X, Y, sigma)
+            at = values_of(model)
+            found.append([model.compile_logp()(at), model.compile_dlogp()(at), *gp.predict(NEW, point=POINT)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_code_knows_a_kernel_from_what_looks_like_it():
+    class Doubled(pm.gp.cov.Matern32):
+        def full(self, X, Xs=None):
+            return 2.0 * super().full(X, Xs)
+
+    kernel = pm.gp.cov.Matern32(2, ls=1.0)
+    assert stationary_terms(2.0 * (kernel + 1.0) * pm.math.exp(0.3)) is not None
+    for other in (
+        Doubled(2, ls=1.0),
+        kernel * kernel,
+        kernel * (kernel + 1.0),
+        kernel**2,
+        kernel * np.ones((24, 24)),
+        kernel + pm.gp.cov.WhiteNoise(1.0),
+        pm.gp.cov.RatQuad(2, alpha=1.0, ls=1.0),
+    ):
+        assert stationary_terms(other) is None
+    with pytest.raises(ValueError, match="compiled is True, but cov_func is not a sum"):
+        _broken(cov_func=kernel * kernel, compiled=True)
+    with pytest.raises(ValueError, match="compiled is 'yes'"):
+        _broken(compiled="yes")
+
+
+@pytest.mark.parametrize("mode", ["NUMBA", "JAX"])
+def test_backends_agree(mode):
+    if mode == "JAX":
+        pytest.importorskip("jax")
+    at, found = None, []
+    for settings in (
+        {"way": "compiled code", "compiled": None if mode == "NUMBA" else False},
+        {"way": "compiled code"},
+    ):
+        model, _ = observed(zoo.gp.Vecchia, n_neighbours=5, **settings)
+        at = values_of(model) if at is None else at
+        outputs = [model.logp(), *pytensor.grad(model.logp(), model.value_vars)]
+        compiled_function = pytensor.function(
+            model.value_vars, outputs, mode=mode if not found else "FAST_COMPILE"
+        )
+        found.append(compiled_function(*[at[v.name] for v in model.value_vars]))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-6)
 
 
 KERNELS = {
@@ -147,7 +223,9 @@ def test_any_covariance_of_pymc(name):
         gp = zoo.gp.Vecchia(len(X) - 1, cov_func=cov, neighbour_scales=scales)
         gp.marginal_likelihood("y", rows, Y, 0.5)
     exact = multivariate_normal(np.zeros(len(X)), cov(rows).eval() + 0.25 * np.eye(len(X)))
-    assert model.compile_logp()({}) == pytest.approx(exact.logpdf(Y), rel=1e-9)
+    # PyMC adds 1e-12 to squared distances, which moves the rough kernels by 1e-6; compiled code does not.
+    rel = 1e-6 if name in ("matern 1/2", "exponential") else 1e-9
+    assert model.compile_logp()({}) == pytest.approx(exact.logpdf(Y), rel=rel)
 
 
 def test_a_covariance_of_ones_own():
@@ -169,10 +247,11 @@ def test_a_covariance_of_ones_own():
     assert found == pytest.approx(multivariate_normal(np.zeros(len(X)), K).logpdf(Y), rel=1e-9)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("pred_noise", [False, True])
-def test_predictions_with_all_neighbours_are_exact(pred_noise):
-    theirs, exact = observed(pm.gp.Marginal)
-    ours, gp = observed(zoo.gp.Vecchia, **every_row())
+def test_predictions_with_all_neighbours_are_exact(pred_noise, way):
+    theirs, exact = observed(pm.gp.Marginal, way=way)
+    ours, gp = observed(zoo.gp.Vecchia, way=way, **every_row())
     with theirs:
         mean, cov = exact.predict(NEW, point=POINT, pred_noise=pred_noise)
     with ours:
@@ -203,16 +282,22 @@ def test_a_part_of_a_sum():
         np.testing.assert_allclose(ours[1], exact[1], atol=1e-4)
 
 
-def test_noise_of_each_row_and_neighbours_in_other_units():
+@pytest.mark.parametrize("way", WAYS)
+def test_noise_of_each_row_and_neighbours_in_other_units(way):
     sigma = np.random.default_rng(2).uniform(0.1, 1.0, len(X))
     model, _ = observed(
-        zoo.gp.Vecchia, sigma=sigma, n_neighbours=len(X) - 1, neighbour_scales=[0.1, 10.0], ordering="random"
+        zoo.gp.Vecchia,
+        way=way,
+        sigma=sigma,
+        n_neighbours=len(X) - 1,
+        neighbour_scales=[0.1, 10.0],
+        ordering="random",
     )
-    law = multivariate_normal(POINT["slope"] * X[:, 0], covariance(X) + np.diag(sigma**2))
+    law = multivariate_normal(POINT["slope"] * X[:, 0], covariance(X, way=way) + np.diag(sigma**2))
     assert model.compile_logp(model.observed_RVs)(values_of(model)) == pytest.approx(law.logpdf(Y), rel=1e-10)
 
 
-def test_compiled_draws_have_the_law_of_the_density():
+def test_draws_by_numba_have_the_law_of_the_density():
     """Mean and covariance of 20,000 draws of the responses; 5 sd of Monte-Carlo error, so one false alarm in 1e3."""
     few = slice(0, 6)
     model, _ = observed(zoo.gp.Vecchia, rows=X[few], y=Y[few], n_neighbours=2)
@@ -267,7 +352,7 @@ def test_functions_made_of_normal_numbers_have_the_same_law():
     assert gradient.shape == (4 + len(X),) or np.isfinite(gradient).all()
 
 
-def test_a_compiled_posterior_by_nuts_and_its_predictions():
+def test_a_posterior_by_numba_and_its_predictions():
     coords = {"place": [f"p{i}" for i in range(len(X))], "new": list("abcdefg")}
     with pm.Model(coords=coords) as model:
         rows = pm.Data("rows", X, dims=("place", "column"))
@@ -289,14 +374,15 @@ def test_a_compiled_posterior_by_nuts_and_its_predictions():
             model.compile_logp()(model.initial_point())
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("ordering", ["maxmin", "random"])
-def test_hostile_rows(ordering):
+def test_hostile_rows(ordering, way):
     for rows in (
         np.ones((24, 2)),
         np.column_stack([X[:, 0], np.ones(24)]),
         np.vstack([X[:23], [[1e9, 1e9]]]),
     ):
-        model, gp = observed(zoo.gp.Vecchia, rows=rows, n_neighbours=6, ordering=ordering)
+        model, gp = observed(zoo.gp.Vecchia, rows=rows, way=way, n_neighbours=6, ordering=ordering)
         assert np.isfinite(model.compile_logp()(values_of(model)))
         with model:
             mean, variance = gp.predict(NEW, point=POINT)

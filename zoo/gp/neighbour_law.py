@@ -31,13 +31,9 @@ class Neighbours(NamedTuple):
     """(N, m) int: of each row the rows before it in that order, -1 where there are fewer."""
 
     @property
-    def there(self) -> np.ndarray:
-        """(N, m + 1) bool: which neighbours there are, and the row itself."""
-        return np.column_stack([self.before >= 0, np.ones(len(self.before), dtype=bool)])
-
     def sets(self) -> np.ndarray:
-        """(N, m + 1) int: neighbours of each row and the row itself; 0 where there is none."""
-        return np.column_stack([np.maximum(self.before, 0), np.arange(len(self.before))])
+        """(N, m + 1) int: neighbours of each row, -1 where there are fewer, and the row itself."""
+        return np.column_stack([self.before, np.arange(len(self.before))])
 
 
 def neighbours_of(places: np.ndarray, m: int, ordering: str, rng: np.random.Generator) -> Neighbours:

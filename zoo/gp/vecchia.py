@@ -23,7 +23,7 @@ from pymc.gp.util import JITTER_DEFAULT, replace_with_values
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
-from zoo.gp.neighbour_covariances import joined, of_sets, without_gaps
+from zoo.gp.given_neighbours import weights_of, weights_of_part
 from zoo.gp.neighbour_law import (
     Neighbours,
     less_neighbours,
@@ -34,7 +34,6 @@ from zoo.gp.neighbour_law import (
 )
 from zoo.gp.rows import responses_of, rows_of, same_rows
 from zoo.latent.vecchia_order import ORDERS
-from zoo.ops.neighbour_weights import neighbour_weights
 from zoo.support.checks import whole_number
 
 __all__ = ["Vecchia"]
@@ -71,14 +70,19 @@ class Vecchia(Base):
         series in time.
     ordering_seed : int
         Of "random", and of the choice among rows at equal distance.
+    compiled : bool, optional
+        Whether weights of neighbours come from compiled code, in memory of N m numbers. It knows sums of Matern,
+        exponential and squared exponential kernels, each times a scalar, and constants. By default where it serves.
+        False makes them a graph of PyTensor's own operations, which holds some 80 N (m + 1)^2 bytes and is what JAX
+        needs.
     mean_func : pymc.gp.mean.Mean
     cov_func : pymc.gp.cov.BaseCovariance
+        Any one; sums and products too.
 
     Notes
     -----
-    The covariances of all rows with their neighbours are held at once: some 80 N (m + 1)^2 bytes with the gradient.
     Neighbours are found once, when the model is built. Rows of X may be data of the model (``pm.Data``), as long as
-    they do not change afterwards. Every backend of PyTensor has the operations of the marginal likelihood.
+    they do not change afterwards.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class Vecchia(Base):
         neighbour_scales: Any = None,
         ordering: str = "maxmin",
         ordering_seed: int = 0,
+        compiled: bool | None = None,
         mean_func: Any = None,
         cov_func: BaseCovariance,
     ):
@@ -98,13 +103,16 @@ class Vecchia(Base):
         if ordering not in _ORDERINGS:
             raise ValueError(f"ordering is {ordering!r}. Use one of {', '.join(map(repr, _ORDERINGS))}.")
         self.ordering, self.neighbour_scales = ordering, neighbour_scales
+        if compiled not in (None, True, False):
+            raise ValueError(f"compiled is {compiled!r}. Use True, False or None.")
+        self.compiled = compiled
         super().__init__(mean_func=Zero() if mean_func is None else mean_func, cov_func=cov_func)
 
     def __add__(self, other: Any) -> Vecchia:
         """The sum of two processes, whose neighbours must be chosen in the same way."""
         if not isinstance(other, Vecchia):
             raise TypeError(f"a Vecchia process cannot be added to a {type(other).__name__}.")
-        for name in ("n_neighbours", "n_neighbours_predict", "ordering", "ordering_seed"):
+        for name in ("n_neighbours", "n_neighbours_predict", "ordering", "ordering_seed", "compiled"):
             if getattr(self, name) != getattr(other, name):
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r} in one process and {getattr(other, name)!r} in the other. "
@@ -122,6 +130,7 @@ class Vecchia(Base):
             neighbour_scales=self.neighbour_scales,
             ordering=self.ordering,
             ordering_seed=self.ordering_seed,
+            compiled=self.compiled,
             mean_func=mean_func,
             cov_func=cov_func,
         )
@@ -212,9 +221,9 @@ class Vecchia(Base):
     def _law(self, X: Any, rows: np.ndarray, noise: Any) -> tuple[Any, Any, Any, Neighbours]:
         """What each row's neighbours say of it, where variances have ``noise`` () or (N,) more."""
         neighbours = self._neighbours(rows, self._units(rows))
-        sets, there = neighbours.sets(), neighbours.there
-        K = of_sets(self.cov_func, rows[sets]) + _diagonal(noise, sets)
-        weights, variance = neighbour_weights(without_gaps(K, there))
+        weights, variance = weights_of(
+            self.cov_func, rows, neighbours.sets, noise + pt.zeros(len(rows)), self.compiled
+        )
         mean = self.mean_func(same_rows(X, rows))
         return less_neighbours(mean, weights, neighbours), weights, variance, neighbours
 
@@ -342,12 +351,15 @@ class Vecchia(Base):
         rng = np.random.default_rng(self.ordering_seed)
         units = self._units(rows)
         near = nearest_given(_places(rows, units), _places(new, units), self.n_neighbours_predict, rng)
-        sets, there = neighbours.sets(), neighbours.there
-        observed = of_sets(total.cov_func, rows[near]) + _diagonal(sigma**2, near)
-        across = of_sets(self.cov_func, rows[near], new[sets])
-        of_new = of_sets(self.cov_func, new[sets]) + own * np.eye(sets.shape[1])
-        present = np.column_stack([np.ones(near.shape, dtype=bool), there])
-        weights, variance = neighbour_weights(without_gaps(joined(observed, across, of_new), present))
+        if total is self:
+            n, table = len(rows), np.vstack([rows, new])
+            sets = np.hstack([near, np.where(neighbours.sets >= 0, n + neighbours.sets, -1)])
+            noise = pt.concatenate([sigma**2 + pt.zeros(n), own + pt.zeros(len(new))])
+            weights, variance = weights_of(self.cov_func, table, sets, noise, self.compiled)
+        else:
+            weights, variance = weights_of_part(
+                self.cov_func, total.cov_func, rows, near, sigma**2, new, neighbours.sets, own
+            )
         m = near.shape[1]
         rest = pt.as_tensor(y) - total.mean_func(same_rows(X, rows))
         return pt.sum(weights[:, :m] * rest[near], axis=-1), weights[:, m:], variance
@@ -370,8 +382,3 @@ def _noise(sigma: Any, n: int) -> Any:
             f"sigma has the shape {sigma.type.shape}, but X has {n} rows. Give a number, or one for each row."
         )
     return sigma
-
-
-def _diagonal(noise: Any, sets: np.ndarray) -> Any:
-    """Noise variances () or (N,) of the members of sets as diagonal matrices, (N, n, n) or (n, n)."""
-    return (noise[sets][:, :, None] if noise.ndim else noise) * np.eye(sets.shape[1])

@@ -100,9 +100,36 @@ _KNOWN_TASKS = ("tests/inference/test_known_tasks.py",)
 
 _MANY_TASKS = "tests/models/test_kernel_machine_many_tasks.py"
 
+_OWN_MODELS = ("tests/steps/test_likelihood_moves.py::test_moves_and_scales_keep_the_joint_law",)
+
 _SELECTION = "tests/models/test_feature_selection.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---------------------------------------------------------------- blocks of a user's own model
+    Mutant(
+        "surrogate_taken_as_symmetric",
+        "a block that a parabola of the likelihood proposes is taken as if the proposal were symmetric",
+        "zoo/steps/likelihood_moves.py",
+        "out[component[n]] += gain + change * (0.5 * w[r] * (e[r] + old[r]) - v[r])",
+        "out[component[n]] += gain",
+        _OWN_MODELS,
+    ),
+    Mutant(
+        "scale_with_surrogate_not_corrected",
+        "a scale that is moved with its coefficients under parabolas is taken as if the proposal were symmetric",
+        "zoo/steps/interweaving.py",
+        "gain -= float(change @ slope - 0.5 * (w * change) @ change)",
+        "gain -= 0.0",
+        _OWN_MODELS,
+    ),
+    Mutant(
+        "block_given_older_parts",
+        "what observed rows add to the law of a part is kept although another part has moved",
+        "zoo/steps/likelihood_moves.py",
+        "self._alone = sum(part.observed for part in self.parts) == 1",
+        "self._alone = True",
+        _OWN_MODELS,
+    ),
     # ---------------------------------------------------------------- features that are selected
     Mutant(
         "copies_alone",

@@ -75,14 +75,36 @@ def test_mean_and_covariance(build, kind):
 def test_entries_come_from_few_calls(build):
     apply, size = build(np.random.default_rng(1))
     fixed, moving = (find_rows(apply, size, fixed) for fixed in (True, False))
-    calls = []
+    given = []
 
-    def counted(direction):
-        calls.append(1)
-        return apply(direction)
+    def of_all(directions):
+        given.append(len(directions))
+        return np.array([apply(d) for d in directions])
 
-    np.testing.assert_allclose(refresh_rows(moving, counted)[: len(fixed.data)].sum(), fixed.data.sum())
-    assert len(calls) == len(moving.calls) == {_arrow: 4, _chain: 2, _filled: 30}[build]
+    np.testing.assert_allclose(refresh_rows(moving, of_all)[: len(fixed.data)].sum(), fixed.data.sum())
+    assert given == [{_arrow: 4, _chain: 2, _filled: 30}[build]]
+
+
+@pytest.mark.parametrize("build", [_arrow, _chain, _filled])
+@pytest.mark.parametrize("linear", [False, True])
+def test_sums_of_rows_that_stay_are_used_again(build, linear):
+    """A draw that is given what the last rows add is the draw that sums them itself."""
+    rng = np.random.default_rng(4)
+    apply, size = build(rng)
+    rows = find_rows(apply, size, fixed=True)
+    n = len(rows.indptr) - 1
+    w, u, first = rng.uniform(0.5, 2.0, n), rng.normal(size=n), n - n // 3
+    normal = block_normal(rows.indptr, rows.indices, size)
+    base = normal.sums(rows.indptr, rows.indices, rows.data, w, u, first)
+    if not linear:
+        base = (base[0], None)
+    given = rows.indptr, rows.indices, rows.data
+    expected = normal.draw(np.random.default_rng(0), *given, w, u)
+    late = np.arange(n) >= first
+    spoilt = (np.where(late, np.nan, w), np.where(late & linear, np.nan, u))
+    np.testing.assert_allclose(
+        normal.draw(np.random.default_rng(0), *given, *spoilt, base, first), expected, rtol=1e-8, atol=1e-10
+    )
 
 
 def test_entries_that_are_zero_now_are_kept_where_they_may_move():
@@ -90,7 +112,7 @@ def test_entries_that_are_zero_now_are_kept_where_they_may_move():
     rows = find_rows(lambda b: np.array([scale[0] * b[0], b[1]]), 2, fixed=False)
     scale[0] = 3.0
     np.testing.assert_array_equal(rows.indices, [0, 1])
-    np.testing.assert_array_equal(refresh_rows(rows, lambda b: np.array([scale[0] * b[0], b[1]])), [3.0, 1.0])
+    np.testing.assert_array_equal(refresh_rows(rows, lambda b: b * [scale[0], 1.0]), [3.0, 1.0])
 
 
 def test_colours_share_no_row():

@@ -14,7 +14,7 @@ import zoo
 from tests.comparisons import largest_z
 from tests.steps import models
 from zoo.diagnostics import sequential_test
-from zoo.steps import augmentations, gibbs
+from zoo.steps import augmentations, gibbs, term_rows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Data in y contains missing values",
@@ -219,7 +219,7 @@ def test_planted_mistakes_are_found(kind, name, value, monkeypatch):
     model = _joint(kind)
     with model:
         step = zoo.augmented_step(rng=1)
-    monkeypatch.setattr(gibbs, name, value)
+    monkeypatch.setattr(term_rows if name == "refresh_rows" else gibbs, name, value)
     result = sequential_test(_sample_pairs(model, step, 5), alpha=1e-5, size=1000, random_seed=2)
     assert result.rejected, str(result)
 

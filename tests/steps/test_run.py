@@ -38,9 +38,28 @@ def test_outlook_tells_a_badly_conditioned_block_from_a_good_one():
     moving = zoo.augmented_step(models.eight_schools_not_centred()).outlook()
     assert moving.moves
     assert "without centring" in moving.words()
-    centred = zoo.augmented_step(models.eight_schools()).outlook()
+    # A scale that is moved with its effects does not crawl.
+    centred = zoo.augmented_step(models.eight_schools(), interweave=False).outlook()
     assert not centred.moves
     assert 0.0 < centred.informed < 1.0
+    assert zoo.augmented_step(models.eight_schools()).outlook().informed == 1.0
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_outlook_counts_rows_and_what_is_accepted_under_the_likelihood():
+    outlook = zoo.augmented_step(models.correlated_slopes()).outlook()
+    assert (outlook.size, outlook.rows, outlook.shared) == (10, 24, False)
+    assert 0.3 < outlook.accepted <= 1.0
+    assert zoo.augmented_step(models.robust_regression()).outlook().shared
+    assert zoo.augmented_step(models.eight_schools()).outlook().accepted == 0.0
+    # Each gradient of NUTS reads all rows, and a sweep of the step less than so many times.
+    more = outlook._replace(rows=100 * outlook.rows)
+    assert more.gain > 5.0 * outlook.gain
+    assert outlook._replace(shared=True).gain < outlook.gain
+    assert outlook._replace(condition=100.0 * outlook.condition).gain == pytest.approx(10.0 * outlook.gain)
+    assert outlook._replace(accepted=0.5 * outlook.share).gain == pytest.approx(
+        outlook.gain * outlook.share / max(outlook.share, outlook.accepted)
+    )
 
 
 @pytest.mark.usefixtures("uncompiled")

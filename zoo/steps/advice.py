@@ -1,14 +1,20 @@
 r"""Whether a Gibbs step is expected to draw more than NUTS in the same time.
 
-NUTS needs the more gradients for a draw the worse the block is conditioned: about the root of the
-condition number :math:`\kappa` of its precision, scaled to unit variances as NUTS scales it. A joint
-draw does not see that. What the Gibbs step pays is the augmentation: where it adds more information
-than the responses hold, chains crawl. A scale and coefficients that know each other alone crawl
-together as well.
+NUTS needs the more gradients for a draw the worse the block is conditioned: about the root of the condition number
+:math:`\kappa` of its precision, scaled to unit variances as NUTS scales it, and the fourth root of its size K (Beskos
+et al. 2013). Each gradient reads all N rows. A sweep of the step reads them a few times whatever :math:`\kappa` is, but
+pays for what PyMC does around it; and for gradients by PyMC's NUTS where other variables enter the rows as well.
 
-Let s be the share of the information of the rows that the responses have themselves, and r the
-share of the coefficients of learned scale that the data know. Then the gain is about
-:math:`r s \sqrt{\kappa}`, up to a factor that ``benchmarks/augmented_step.py`` gives.
+A sweep is worth less than a draw of NUTS where chains crawl. Let s be the share of proposals under the likelihood that
+are accepted, or the share of the information of the rows that the responses have themselves, if that is larger; and r
+the share of the coefficients of learned scale that the data know, of scales that are not moved with their coefficients.
+Then
+
+.. math:: \text{gain} = \tfrac12 \, s \, r \,
+          \frac{3.5 \sqrt\kappa K^{1/4} (0.003 + 0.000035\,N)}{1.2 + 0.00013\,N + m (1 + 0.0003\,N)} ,
+
+with m = 1 where other variables enter the rows, and 0 else: milliseconds over milliseconds. The constants come from the
+nine models of ``benchmarks/augmented_step.py`` on one machine.
 """
 
 from __future__ import annotations
@@ -28,8 +34,8 @@ __all__ = [
     "scaled_condition",
 ]
 
-LEAST_GAIN = 10.0
-"""Where the gain was above, the step won in the benchmark, and below it lost."""
+LEAST_GAIN = 1.0
+"""Gain above which the step is taken."""
 
 LARGEST = 2000
 """Entries of a block whose condition number is looked at."""
@@ -45,31 +51,45 @@ class Outlook(NamedTuple):
     share : float
         Information of the responses over that of responses and augmentation variables.
     informed : float
-        Of coefficients whose scale is learned, the share that the data know; 1 where no scale is
-        learned.
+        Of coefficients whose scale is learned and not moved with them, the share that the data know; 1 where there
+        are none.
     moves : bool
         Whether observed rows depend on the block by way of other variables: the form without
         centring.
+    accepted : float
+        Share of proposals under the likelihood that are accepted; 0 where there are none.
+    size, rows : int
+        Entries of the block, and observed rows.
+    shared : bool
+        Whether other variables enter the observed rows as well.
     """
 
     condition: float
     share: float
     informed: float
     moves: bool
+    accepted: float
+    size: int
+    rows: int
+    shared: bool
 
     @property
     def gain(self) -> float:
-        """``share`` and ``informed`` times the root of ``condition``."""
-        return float(self.share * self.informed * np.sqrt(self.condition))
+        """Expected effective draws in a second, over those of NUTS, by the formula above."""
+        gradients = 3.5 * np.sqrt(self.condition) * self.size**0.25
+        by_nuts = gradients * (0.003 + 3.5e-5 * self.rows)
+        by_step = 1.2 + 1.3e-4 * self.rows + self.shared * (1.0 + 3e-4 * self.rows)
+        return float(0.5 * max(self.share, self.accepted) * self.informed * by_nuts / by_step)
 
     def words(self) -> str:
         """Why NUTS is expected to draw better; empty where nothing is known against the step."""
         if np.isnan(self.condition):
             return f"the block has more than {LARGEST:,} entries, too many to look at how NUTS would do"
         numbers = (
-            f"The condition number of the block is {self.condition:.3g}, and NUTS pays its root. The responses hold "
-            f"{100.0 * self.share:.3g} % of the information that they have with the augmentation, and know "
-            f"{100.0 * self.informed:.3g} % of the coefficients of learned scale: Gibbs pays what is missing."
+            f"The condition number of the block is {self.condition:.3g}, and NUTS pays its root for each of "
+            f"{self.rows:,} rows. The responses hold {100.0 * self.share:.3g} % of the information that they have with "
+            f"the augmentation, {100.0 * self.accepted:.3g} % of proposals without it are accepted, and the data know "
+            f"{100.0 * self.informed:.3g} % of the coefficients whose learned scale is not moved with them."
         )
         if self.moves:
             return (

@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 
 from zoo.inference.compiled import njit
 
-__all__ = ["MOST", "DenseNormal", "SparseNormal", "block_normal", "subtract_products"]
+__all__ = ["MOST", "DenseNormal", "SparseNormal", "add_products", "block_normal", "subtract_products"]
 
 MOST = 6000
 """Entries of a block, above which a dense matrix of booleans is too large to order by."""
@@ -22,6 +22,9 @@ MOST = 6000
 # A factor with more of its entries than this is worked on densely.
 _FILLED = 0.25
 _SMALL = 24
+
+
+Base = tuple[np.ndarray, np.ndarray | None]
 
 
 class _Factor(NamedTuple):
@@ -113,12 +116,13 @@ class DenseNormal:
         self.size = size
         self._matrix = np.empty((size, size))
         self._linear = np.empty(size)
+        self._every = np.arange(size)
         short = np.flatnonzero(np.diff(indptr) != size)
         self._first_full = int(short[-1]) + 1 if len(short) else 0
 
     def draw(
         self, rng: np.random.Generator, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray,
-        w: np.ndarray, u: np.ndarray,
+        w: np.ndarray, u: np.ndarray, base: Base | None = None, base_from: int = 0,
     ) -> np.ndarray:  # fmt: skip
         """One draw (K,) of N(Q^-1 h, Q^-1).
 
@@ -129,23 +133,67 @@ class DenseNormal:
             Rows of J.
         w, u : (N,) arrays
             Diagonal of W, and what J' is multiplied with.
+        base : pair, optional
+            What :meth:`sums` gave for the rows from ``base_from`` on: their part of Q, which is not summed anew, and
+            their part of h, or None where it is to be summed.
 
         Raises
         ------
         numpy.linalg.LinAlgError
             Where Q is not positive definite.
         """
-        first = self._first_full
-        _dense_sums(indptr[: first + 1], indices, data, w[:first], u, self._matrix, self._linear)
-        if first < len(w):
-            full = data[indptr[first] :].reshape(-1, self.size)
-            self._matrix += (full * w[first:, None]).T @ full
-            self._linear += full.T @ u[first:]
+        if base is None:
+            self._fill(indptr, indices, data, w, u, len(w), True)
+        else:
+            self._fill(indptr, indices, data, w, u, base_from, base[1] is None)
+            self._matrix += base[0]
+            if base[1] is not None:
+                self._linear += base[1]
         factor = np.linalg.cholesky(self._matrix)
         half = solve_triangular(factor, self._linear, lower=True, check_finite=False)
         half += rng.standard_normal(self.size)
         drawn: np.ndarray = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
         return drawn
+
+    def sums(
+        self,
+        indptr: np.ndarray,
+        indices: np.ndarray,
+        data: np.ndarray,
+        w: np.ndarray,
+        u: np.ndarray,
+        base_from: int,
+    ) -> Base:
+        """What the rows from ``base_from`` on add to Q and h, as ``draw`` takes it."""
+        counts = np.arange(len(w)) >= base_from
+        self._fill(indptr, indices, data, np.where(counts, w, 0.0), np.where(counts, u, 0.0), len(w), True)
+        return self._matrix.copy(), self._linear.copy()
+
+    def _fill(
+        self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, w: np.ndarray, u: np.ndarray, stop: int,
+        linear_of_all: bool,
+    ) -> None:  # fmt: skip
+        """Q of the rows before ``stop``, and h of these or of all."""
+        first = min(self._first_full, stop)
+        _dense_sums(indptr[: first + 1], indices, data, w[:first], u, self._matrix, self._linear)
+        if first < stop:
+            full = data[indptr[first] : indptr[stop]].reshape(-1, self.size)
+            self._matrix += (full * w[first:stop, None]).T @ full
+            self._linear += full.T @ u[first:stop]
+        if not linear_of_all or stop == len(w):
+            return
+        begin = max(stop, self._first_full)
+        _add_linear(indptr, indices, data, u, stop, begin, self._every, self._linear)
+        if begin < len(w):
+            self._linear += data[indptr[begin] :].reshape(-1, self.size).T @ u[begin:]
+
+
+@njit(cache=True, nogil=True)
+def _add_linear(indptr, indices, data, u, first, last, place, linear):
+    """``linear += J' u`` of some rows."""
+    for n in range(first, last):
+        for e in range(indptr[n], indptr[n + 1]):
+            linear[place[indices[e]]] += data[e] * u[n]
 
 
 @njit(cache=True, nogil=True)
@@ -172,15 +220,42 @@ class SparseNormal:
 
     def draw(
         self, rng: np.random.Generator, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray,
-        w: np.ndarray, u: np.ndarray,
+        w: np.ndarray, u: np.ndarray, base: Base | None = None, base_from: int = 0,
     ) -> np.ndarray:  # fmt: skip
         """One draw (K,)."""
         f = self._factor
-        _sparse_sums(indptr, indices, data, w, u, self._pairs, f.place, self._matrix, self._linear)
+        stop = len(w) if base is None else base_from
+        self._sum(indptr, indices, data, w[:stop], u)
+        if base is not None:
+            self._matrix += base[0]
+            if base[1] is None:
+                _add_linear(indptr, indices, data, u, stop, len(w), f.place, self._linear)
+            else:
+                self._linear += base[1]
         if not _factorise(f.indptr, f.indices, f.row_indptr, f.row_columns, f.row_entries, self._matrix):
             raise np.linalg.LinAlgError("Matrix is not positive definite")
         _solve_and_draw(f.indptr, f.indices, self._matrix, rng.standard_normal(self.size), self._linear)
         return self._linear[f.place]
+
+    def sums(
+        self,
+        indptr: np.ndarray,
+        indices: np.ndarray,
+        data: np.ndarray,
+        w: np.ndarray,
+        u: np.ndarray,
+        base_from: int,
+    ) -> Base:
+        """What the rows from ``base_from`` on add to Q and h, as ``draw`` takes it."""
+        counts = np.arange(len(w)) >= base_from
+        self._sum(indptr, indices, data, np.where(counts, w, 0.0), np.where(counts, u, 0.0))
+        return self._matrix.copy(), self._linear.copy()
+
+    def _sum(
+        self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, w: np.ndarray, u: np.ndarray
+    ) -> None:
+        """Q and h of the first rows, as many as ``w`` has."""
+        _sparse_sums(indptr, indices, data, w, u, self._pairs, self._factor.place, self._matrix, self._linear)
 
 
 @njit(cache=True, nogil=True)
@@ -266,3 +341,13 @@ def subtract_products(indptr, indices, data, x, out):
         for e in range(indptr[n], indptr[n + 1]):
             total += data[e] * x[indices[e]]
         out[n] -= total
+
+
+@njit(cache=True, nogil=True)
+def add_products(indptr, indices, data, x, rows, out):
+    """``out[rows] += J x``, in place, of rows of J that stand at the places ``rows`` of ``out``."""
+    for n in range(len(rows)):
+        total = 0.0
+        for e in range(indptr[n], indptr[n + 1]):
+            total += data[e] * x[indices[e]]
+        out[rows[n]] += total

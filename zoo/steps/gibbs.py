@@ -20,20 +20,17 @@ from pymc.util import get_random_generator
 from scipy import sparse
 
 from zoo.steps.advice import LARGEST, Outlook, information_share, informed_share, scaled_condition
-from zoo.steps.affine import reads
 from zoo.steps.augmentations import DRAWS
 from zoo.steps.block_normal import block_normal, subtract_products
 from zoo.steps.interweaving import Interweaving, interwoven_scales
+from zoo.steps.likelihood_moves import LikelihoodMoves
 from zoo.steps.plan import Plan, make_plan
-from zoo.steps.point import PointFunction
-from zoo.steps.rows import Rows, find_rows, refresh_rows
+from zoo.steps.state import State
+from zoo.steps.term_rows import TermRows
 
 __all__ = ["AugmentedGibbs", "augmented_step"]
 
 Point = dict[str, np.ndarray]
-
-# Numbers that a rounding may move f by, over its size, where the linear part is checked.
-_ROUNDING = 1e-7
 
 
 def augmented_step(
@@ -137,19 +134,20 @@ class AugmentedGibbs(BlockedStep):
         self._table = plan.table()
         start = self._start = model.initial_point(0)
         self._outlook: Outlook | None = None
-        self._names = [str(v.name) for v in self.vars]
-        self._shapes = [np.shape(start[name]) for name in self._names]
-        self._starts = np.concatenate([[0], np.cumsum([int(np.prod(s)) for s in self._shapes])])
-        self._kinds = [term.kind for term in plan.terms]
-        self._read_terms(model, plan, start, compile_kwargs)
+        self._rows = TermRows(model, plan, start, compile_kwargs)
+        self._names = self._rows.names
+        self._normal = block_normal(self._rows.indptr, self._rows.indices, int(self._rows.starts[-1]))
+        self._moves = LikelihoodMoves(self._rows)
         scales = interwoven_scales(model, plan.block, compile_kwargs) if interweave else []
-        self._interweaving = Interweaving(scales, self._starts, self._spans)
+        self._interweaving = Interweaving(scales, self._rows.starts, self._rows.spans)
         for scale in scales:
             children = " and ".join(repr(self._names[i]) for i in scale.children)
             self._table.loc[self._table["variable"] == scale.name, "why"] += (
                 f"; moved with {children} as well"
             )
-        if not self._consistent(start):
+        self._checked = True
+        self._last: State | None = None
+        if not self._rows.consistent(start):
             raise ValueError(
                 "the predictors do not move as their linear parts say, so that the Gibbs step would draw from "
                 "another posterior. Please report the model; pm.sample() without this step is right."
@@ -180,28 +178,33 @@ class AugmentedGibbs(BlockedStep):
         return self._outlook
 
     def _look(self, sweeps: int) -> Outlook:
-        point = self._start
-        for _ in range(sweeps):
-            point = self._swept(point, None)  # scales stay where NUTS would start
-        data = self._entries(point)
-        w, _ = self._weights(point, data)
-        J = sparse.csr_array((data, self._indices, self._indptr), shape=(len(w), int(self._starts[-1])))
-        values, own, augmented, moves = self._state(point), 0.0, 0.0, False
-        for i, (kind, at, shape) in enumerate(zip(self._kinds, self._places, self._row_shapes, strict=True)):
-            if i >= len(self._names):  # the first terms are priors of the block
-                known = [_spread(x, shape) for x in values[at]]
-                first, second = information_share(kind, known[0], known[1:])
-                own, augmented = own + first, augmented + second
-                moves = moves or i in self._moving_terms
+        point, rows = self._start, self._rows
+        self._moves.restart(0)
+        for i in range(sweeps):
+            point = self._swept(point, whole=False)  # scales stay where NUTS would start
+            if i >= sweeps // 4:
+                self._moves.learn(self._last)  # type: ignore[arg-type]
+        accepted = self._moves.tried(self.rng, State(rows, point, rows.entries(point)))
+        self._moves.restart(0)
+        state = State(rows, point, rows.entries(point))
+        w, _ = self._weights(state)
+        J = sparse.csr_array((state.data, rows.indices, rows.indptr), shape=(len(w), int(rows.starts[-1])))
+        own, augmented, k = 0.0, 0.0, len(self._names)  # the first terms are priors of the block
+        for kind, (begin, end), known in zip(
+            rows.kinds[k:], rows.spans[k:], state.parameters[k:], strict=True
+        ):
+            first, second = information_share(kind, state.e[begin:end], known)
+            own, augmented = own + first, augmented + second
+        moves = bool(np.any(rows.moving_terms >= k))
+        rest = accepted, J.shape[1], len(w) - rows.n_prior, rows.shared
         if J.shape[1] > LARGEST:
-            return Outlook(math.nan, own / augmented, 1.0, moves)
+            return Outlook(math.nan, own / augmented, 1.0, moves, *rest)
         precision = (J.T @ sparse.diags_array(w) @ J).toarray()
-        first = int(self._row_starts[len(self._names)])
-        prior = (J[:first].T @ sparse.diags_array(w[:first]) @ J[:first]).toarray()
-        learned = np.repeat(self._learned, np.diff(self._starts))
-        return Outlook(
-            scaled_condition(precision), own / augmented, informed_share(precision, prior, learned), moves
-        )
+        prior = (J[: rows.n_prior].T @ sparse.diags_array(w[: rows.n_prior]) @ J[: rows.n_prior]).toarray()
+        moved = {i for scale in self._interweaving.scales for i in scale.children}
+        learned = [known and i not in moved for i, known in enumerate(rows.learned)]
+        informed = informed_share(precision, prior, np.repeat(learned, np.diff(rows.starts)))
+        return Outlook(scaled_condition(precision), own / augmented, informed, moves, *rest)
 
     # ------------------------------------------------------------ the step
 
@@ -209,192 +212,63 @@ class AugmentedGibbs(BlockedStep):
         """Seed the step, and look whether the data are those that it was made for."""
         super().setup_chain(rng, tune, draws)
         self._checked = False
+        self._moves.restart(tune)
+        self._last = None
 
     def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
         """Draw the augmentation variables, then the block, and move its scales with it; the rest stays."""
         if not self._checked:
             self._require_same_data(point)
-        return self._swept(point, self._interweaving), [{}]
+        return self._swept(point), [{}]
 
-    def _swept(self, point: Point, interweaving: Interweaving | None) -> Point:
-        data = self._entries(point)
-        w, u = self._weights(point, data)
+    def _swept(self, point: Point, whole: bool = True) -> Point:
+        """The point after a sweep; after a draw of the block alone where it is not to be ``whole``."""
+        rows = self._rows
+        data = rows.entries(point)
+        state = self._last = State(rows, point, data, self._last)
+        corrected = whole and self._moves.turn()
         try:
-            drawn = self._normal.draw(self.rng, self._indptr, self._indices, data, w, u)
+            if corrected:
+                weights = self._moves.move(self.rng, state)
+            else:
+                weights = self._weights(state)
+                state.set_block(self._drawn(state, *weights))
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 f"the precision of the block ({', '.join(self._names)}) is not positive definite at this point: a "
                 "scale may have become infinite or not a number. Give the scales of the block a proper prior."
             ) from error
-        if not np.isfinite(drawn).all():
+        if not np.isfinite(state.block).all():
             raise ValueError(
                 f"the draw of the block ({', '.join(self._names)}) is not finite. Look at the scales of the priors "
                 "and of the observed variables at this point."
             )
-        new = {**point, **self._point_of(drawn)}
-        if interweaving is None:
+        new = {**point, **rows.point_of(state.block)}
+        if not whole:
             return new
-        matrix = self._indptr, self._indices, data
-        return interweaving.move(self.rng, new, drawn, matrix, w, u, self._point_of)
+        if self._moves.learns:
+            self._moves.learn(state)
+        return self._interweaving.move(self.rng, new, state, weights, corrected)
 
-    def _weights(self, point: Point, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Diagonal of W, and ``v - w c`` where the predictor is ``J b + c``."""
-        values = self._state(point)
-        n_rows = self._row_starts[-1]
-        w, v, e = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
-        for kind, (first, last), shape, at in zip(
-            self._kinds, self._spans, self._row_shapes, self._places, strict=True
-        ):
-            rows = slice(first, last)
-            e[rows] = _spread(values[at.start], shape)
-            known = [_spread(x, shape) for x in values[at][1:]]
-            DRAWS[kind](self.rng, e[rows], w[rows], v[rows], *known)
-        block = np.concatenate([np.ravel(point[name]) for name in self._names])
+    def _drawn(self, state: State, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """A draw of the block given auxiliary variables."""
+        rows, offset = self._rows, state.e.copy()
         # The predictor less what the block adds to it is its offset.
-        subtract_products(self._indptr, self._indices, data, block, e)
-        v -= w * e
+        subtract_products(rows.indptr, rows.indices, state.data, state.block, offset)
+        return self._normal.draw(self.rng, rows.indptr, rows.indices, state.data, w, v - w * offset)
+
+    def _weights(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """``w`` and ``v`` of all rows."""
+        rows, w, v = self._rows, np.empty(len(state.e)), np.empty(len(state.e))
+        for kind, (first, last), known in zip(rows.kinds, rows.spans, state.parameters, strict=True):
+            DRAWS[kind](self.rng, state.e[first:last], w[first:last], v[first:last], *known)
         return w, v
-
-    def _point_of(self, block: np.ndarray) -> Point:
-        pieces = (block[a:b] for a, b in zip(self._starts[:-1], self._starts[1:], strict=True))
-        return {n: p.reshape(s) for n, p, s in zip(self._names, pieces, self._shapes, strict=True)}
-
-    def _entries(self, point: Point) -> np.ndarray:
-        """Values of the rows now: those that depend on other variables are read off anew."""
-        if self._moving is None:
-            return self._data
-        data = self._data
-        data[self._moving_entries] = refresh_rows(
-            self._moving, lambda d: self._apply(self._moving_map, self._moving_terms, d, point)
-        )
-        return data
-
-    # ------------------------------------------------------------ what it is made of
-
-    def _read_terms(self, model: pm.Model, plan: Plan, start: Point, options: Any) -> None:
-        """Compile predictors and linear parts, and find the rows of the latter."""
-        graphs: list[Any] = []
-        self._places: list[slice] = []
-        for term in plan.terms:
-            self._places.append(slice(len(graphs), len(graphs) + 1 + len(term.parameters)))
-            graphs += [term.finished(term.predictor), *term.parameters]
-        self._state = PointFunction(model, graphs, options=options)
-        values = self._state(start)
-        self._row_shapes = [
-            np.shape(start[self._value_name(model, term.rv)])
-            if term.y is None
-            else np.broadcast_shapes(*(np.shape(x) for x in values[at]), _shape_of(model, term.y))
-            for term, at in zip(plan.terms, self._places, strict=True)
-        ]
-        self._row_starts = np.concatenate([[0], np.cumsum([int(np.prod(s)) for s in self._row_shapes])])
-        self._spans = list(zip(self._row_starts[:-1], self._row_starts[1:], strict=True))
-        others = [rv for rv in model.free_RVs if rv not in plan.block]
-        self._learned = [
-            bool(reads([*t.parameters, *t.scales], others)) for t in plan.terms[: len(plan.block)]
-        ]
-        linear = [t.finished(part) for t, part in zip(plan.terms, plan.linear, strict=True)]
-        moves = np.array([bool(reads([part], others)) for part in linear])
-        size = int(self._starts[-1])
-        self._fixed_terms, self._moving_terms = np.flatnonzero(~moves), np.flatnonzero(moves)
-        kept: dict[str, Any] = dict(directions=plan.directions, options=options)
-        # The fixed part is looked at once only: it is not worth its compilation.
-        self._fixed_map, self._moving_map = (
-            PointFunction(model, [linear[i] for i in terms], compiled=moving, **kept) if len(terms) else None
-            for moving, terms in ((False, self._fixed_terms), (True, self._moving_terms))
-        )
-        self._fixed = self._found_rows(self._fixed_map, self._fixed_terms, start, size, True)
-        self._moving = self._found_rows(self._moving_map, self._moving_terms, start, size, False)
-        self._join_rows(size)
-        self._normal = block_normal(self._indptr, self._indices, size)
-        self._checked = True
-
-    def _found_rows(
-        self, function: Any, terms: np.ndarray, start: Point, size: int, fixed: bool
-    ) -> Rows | None:
-        if not len(terms):
-            return None
-        return find_rows(lambda d: self._apply(function, terms, d, start), size, fixed)
-
-    def _value_name(self, model: pm.Model, rv: Any) -> str:
-        return str(model.rvs_to_values[rv].name)
-
-    def _join_rows(self, size: int) -> None:
-        """One matrix of all rows, in the order of the terms; where its entries that move are."""
-        n_rows = int(self._row_starts[-1])
-        rows, columns, source = [], [], []
-        for rows_of, terms, sign in (
-            (self._fixed, self._fixed_terms, 1),
-            (self._moving, self._moving_terms, -1),
-        ):
-            if rows_of is None:
-                continue
-            at = np.concatenate([np.arange(*self._spans[i]) for i in terms])
-            rows.append(at[rows_of.row_of_entry])
-            columns.append(rows_of.indices)
-            source.append(sign * (1 + np.arange(len(rows_of.indices))))
-        matrix = sparse.csr_array(
-            (np.concatenate(source), (np.concatenate(rows), np.concatenate(columns))), shape=(n_rows, size)
-        )
-        matrix.sort_indices()
-        self._indptr, self._indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-        self._data = np.zeros(len(self._indices))
-        if self._fixed is not None:
-            own = matrix.data > 0
-            self._data[own] = self._fixed.data[matrix.data[own] - 1]
-        moving = np.flatnonzero(matrix.data < 0)
-        self._moving_entries = np.empty(len(moving), dtype=np.int64)
-        self._moving_entries[-matrix.data[moving] - 1] = moving
-
-    def _apply(self, function: Any, terms: np.ndarray, direction: np.ndarray, point: Point) -> np.ndarray:
-        """Linear parts of some terms, stacked."""
-        directions = self._point_of(direction)
-        values = function(point, [directions[name] for name in self._names])
-        shaped = [_spread(x, self._row_shapes[i]) for x, i in zip(values, terms, strict=True)]
-        return np.concatenate(shaped)
-
-    # ------------------------------------------------------------ checks
-
-    def _consistent(self, start: Point) -> bool:
-        """Whether the predictors move as the rows say, between two points: what the graph proves,
-        as numbers.
-        """
-        rng = np.random.default_rng(0)
-        size = int(self._starts[-1])
-        first, second = rng.standard_normal((2, size))
-        try:
-            data = self._entries(start)
-            e = [self._predictors({**start, **self._point_of(b)}) for b in (first, second)]
-        except ValueError:  # data of another shape
-            return False
-        expected = np.zeros(len(e[0]))
-        subtract_products(self._indptr, self._indices, data, first - second, expected)
-        limit = _ROUNDING * (1.0 + np.abs(e[0]) + np.abs(e[1]) + np.abs(expected))
-        return bool(np.all((np.abs(e[1] - e[0] - expected) <= limit) | ~np.isfinite(limit)))
-
-    def _predictors(self, point: Point) -> np.ndarray:
-        values = self._state(point)
-        shaped = [_spread(values[at.start], s) for at, s in zip(self._places, self._row_shapes, strict=True)]
-        return np.concatenate(shaped)
 
     def _require_same_data(self, point: Point) -> None:
         """Refuse data that were changed after the step was made: its rows would be the old ones."""
-        if not self._consistent(point):
+        if not self._rows.consistent(point):
             raise ValueError(
                 "the data of the model have changed since this Gibbs step was made. Make a new one: "
                 "zoo.augmented_step()."
             )
         self._checked = True
-
-
-def _spread(x: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Values broadcast to a shape, as contiguous floats in one dimension."""
-    found = np.asarray(x, dtype=np.float64)
-    if found.shape == shape:
-        return np.ascontiguousarray(found).ravel()
-    if found.size == 1:
-        return np.full(math.prod(shape), found.ravel()[0])
-    return np.broadcast_to(found, shape).ravel()
-
-
-def _shape_of(model: pm.Model, y: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in PointFunction(model, [y.shape])({})[0])

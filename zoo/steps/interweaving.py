@@ -19,7 +19,7 @@ two sums over the rows and a few numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +30,9 @@ from pytensor.tensor.random import basic as rb
 
 from zoo.inference.gibbs.slice_move import slice_of
 from zoo.steps.affine import reads
-from zoo.steps.block_normal import subtract_products
+from zoo.steps.block_normal import add_products
 from zoo.steps.point import PointFunction
+from zoo.steps.state import State
 
 __all__ = ["Interweaving", "InterwovenScale", "interwoven_scales"]
 
@@ -126,42 +127,58 @@ class Interweaving:
         self,
         rng: np.random.Generator,
         point: Point,
-        block: np.ndarray,
-        matrix: tuple[np.ndarray, np.ndarray, np.ndarray],
-        w: np.ndarray,
-        u: np.ndarray,
-        placed: Callable[[np.ndarray], Point],
+        state: State,
+        weights: tuple[np.ndarray, np.ndarray],
+        corrected: bool,
     ) -> Point:
         """The point after one step of every scale.
 
         Parameters
         ----------
+        rng : numpy.random.Generator
         point : dict
-            Holds the block that was drawn.
-        block : (K,) array
-        matrix : arrays
-            ``indptr``, ``indices`` and ``data`` of J.
-        w, u : (n,) array
-            Of the sweep; changed in place, where they are those of priors.
-        placed : callable
-            The variables of a block, by name.
+            Holds the block of ``state``.
+        state : State
+            Of the sweep; changed in place.
+        weights : tuple of (n,) arrays
+            w and v, in place of the rows: of the auxiliary variables of the sweep, or of parabolas. Changed in place,
+            where they are those of priors.
+        corrected : bool
+            Whether they are those of parabolas, so that Metropolis and Hastings have the last word.
         """
+        rows, (w, v) = state.rows, weights
         for scale in self.scales:
-            d, own = np.zeros(len(block)), [slice(*self._spans[i]) for i in scale.children]
+            d, own = np.zeros(len(state.block)), [slice(*self._spans[i]) for i in scale.children]
             for i, part in zip(scale.children, scale.residuals(point), strict=True):
                 d[self._starts[i] : self._starts[i + 1]] = np.ravel(part)
-            p, rest = np.zeros(len(w)), np.zeros(len(w))
-            subtract_products(*matrix, -d, p)
-            subtract_products(*matrix, block, rest)
-            for rows in own:
-                p[rows] = 0.0
-            s = _step(rng, scale, point, float(p @ (u + w * rest)), float((w * p) @ p))
-            block = block + np.expm1(s) * d
-            point = {**point, **placed(block), scale.value_name: np.asarray(point[scale.value_name] + s)}
-            for rows in own:
-                w[rows] *= np.exp(-2.0 * s)
-                u[rows] *= np.exp(-2.0 * s)
+            p, slope = np.zeros(len(w)), v - w * state.e
+            add_products(rows.indptr, rows.indices, state.data, d, rows.every, p)
+            for part in own:
+                p[part] = 0.0
+            s = _step(rng, scale, point, float(p @ slope), float((w * p) @ p))
+            if corrected and not _taken(rng, state, w, slope, np.expm1(s) * p):
+                continue
+            state.set_block(state.block + np.expm1(s) * d)
+            point = {
+                **point, **rows.point_of(state.block), scale.value_name: np.asarray(point[scale.value_name] + s)
+            }  # fmt: skip
+            for part in own:
+                w[part] *= np.exp(-2.0 * s)
         return point
+
+
+def _taken(
+    rng: np.random.Generator, state: State, w: np.ndarray, slope: np.ndarray, change: np.ndarray
+) -> bool:
+    """Whether Metropolis and Hastings take a move of the predictors by ``change`` (n,), which keeps the law that
+    has parabolas for rows, of curvature ``w`` and with the ``slope`` now.
+    """
+    first = state.rows.n_prior
+    new = state.log_densities(state.e + change)
+    gain = float(new.sum() - state.densities.sum())
+    change, w, slope = change[first:], w[first:], slope[first:]
+    gain -= float(change @ slope - 0.5 * (w * change) @ change)
+    return bool(-rng.standard_exponential() < gain)
 
 
 def _step(

@@ -25,15 +25,18 @@ class Rows(NamedTuple):
         Columns of the entries of each row, ascending.
     data : (E,) float64
     row_of_entry : (E,) int64
-    calls : tuple of (direction (K,), entries) pairs
-        Directions of columns that share no row, and the entries that each of them gives.
+    colour_of_entry : (E,) int64
+        Columns of one colour share no row.
+    directions : (C, K) float64
+        For each colour, 1 for its columns and 0 elsewhere.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
     row_of_entry: np.ndarray
-    calls: tuple[tuple[np.ndarray, np.ndarray], ...]
+    colour_of_entry: np.ndarray
+    directions: np.ndarray
 
 
 def find_rows(apply: Callable[[np.ndarray], np.ndarray], size: int, fixed: bool) -> Rows:
@@ -70,11 +73,9 @@ def find_rows(apply: Callable[[np.ndarray], np.ndarray], size: int, fixed: bool)
     matrix.sort_indices()
     indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
     colour = colour_columns(indptr, indices, size)
-    calls = tuple(
-        ((colour == c).astype(np.float64), np.flatnonzero(colour[indices] == c)) for c in np.unique(colour)
-    )
     row_of_entry = np.repeat(np.arange(n_rows), np.diff(indptr))
-    return Rows(indptr, indices, matrix.data.astype(np.float64), row_of_entry, calls)
+    directions = (np.arange(colour.max(initial=0) + 1)[:, None] == colour).astype(np.float64)
+    return Rows(indptr, indices, matrix.data.astype(np.float64), row_of_entry, colour[indices], directions)
 
 
 def colour_columns(indptr: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:
@@ -98,8 +99,6 @@ def colour_columns(indptr: np.ndarray, indices: np.ndarray, size: int) -> np.nda
 
 
 def refresh_rows(rows: Rows, apply: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The values (E,) of the entries now, one call for each colour."""
-    data = np.empty(len(rows.indices))
-    for direction, entries in rows.calls:
-        data[entries] = apply(direction)[rows.row_of_entry[entries]]
-    return data
+    """The values (E,) of the entries now, by one call for all directions, (C, K) to (C, N)."""
+    found: np.ndarray = apply(rows.directions)[rows.colour_of_entry, rows.row_of_entry]
+    return found

@@ -115,6 +115,8 @@ def prior_term(rv: Any) -> Term:
 
 
 def _solve(factor: Any, e: Any) -> Any:
+    if factor.type.ndim == e.type.ndim == 2:  # one call for all rows, some times as fast
+        return pt.linalg.solve_triangular(factor, e.mT, lower=True, b_ndim=2).mT
     return pt.linalg.solve_triangular(factor, e, lower=True, b_ndim=1)
 
 

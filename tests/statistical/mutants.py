@@ -128,7 +128,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "zoo/steps/likelihood_moves.py",
         "self._alone = sum(part.observed for part in self.parts) == 1",
         "self._alone = True",
-        _OWN_MODELS,
+        ("tests/steps/test_likelihood_moves.py::test_sums_that_are_kept_are_those_that_would_be_made",),
     ),
     # ---------------------------------------------------------------- features that are selected
     Mutant(

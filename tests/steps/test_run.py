@@ -46,6 +46,7 @@ def test_outlook_tells_a_badly_conditioned_block_from_a_good_one():
 
 
 @pytest.mark.usefixtures("uncompiled")
+@pytest.mark.filterwarnings("ignore:PyTensor could not link")
 def test_outlook_counts_rows_and_what_is_accepted_under_the_likelihood():
     outlook = zoo.augmented_step(models.correlated_slopes()).outlook()
     assert (outlook.size, outlook.rows, outlook.shared) == (10, 24, False)

@@ -1,9 +1,10 @@
 r"""Block Gibbs for any PyMC model: augmentation variables, then all coefficients in one Gaussian
 draw.
 
-The step is one exact draw of the block given everything else. The augmentation variables are drawn
-anew each time and never kept, so that other steps of the same ``pm.sample`` see the likelihood
-itself.
+The step is one exact draw of the block given everything else and auxiliary variables. These are
+drawn anew each time and never kept, so that other steps of the same ``pm.sample`` see the likelihood
+itself. Most sweeps after the first ones of tuning move the block under the likelihood without them
+(:mod:`zoo.steps.likelihood_moves`).
 """
 
 from __future__ import annotations
@@ -84,7 +85,10 @@ def augmented_step(
     -----
     Priors of the block are read off the graph at each sweep, so that scales and correlations may be
     learned by NUTS. Missing responses of a normal law are free variables of the model, and belong
-    to the block. Data that change after the step was made (``pm.set_data``) are refused: make a new
+    to the block. A chain that tunes for some hundreds of sweeps learns proposals under the likelihood
+    itself, which need no auxiliary variables; they are fixed before the first draw that counts
+    (:mod:`zoo.steps.likelihood_moves`). Called outside of ``pm.sample``, the step has auxiliary
+    variables in every sweep. Data that change after the step was made (``pm.set_data``) are refused: make a new
     step.
     """
     model = pm.modelcontext(model)

@@ -15,6 +15,11 @@ row is :math:`-w e^2 / 2 + v e` with :math:`e = J b + c` and :math:`u = v - w c`
 where the sums leave out the priors of these coefficients: their density falls by :math:`r^{-n}`, which the Jacobian of
 the map makes up for. What is left is the prior of :math:`\tau`. One slice-sampling step in :math:`\log r` then costs
 two sums over the rows and a few numbers.
+
+In a sweep under the likelihood (:mod:`zoo.steps.likelihood_moves`) w and v are those of parabolas in place of observed
+rows. The slice-sampling step then keeps the law that has these for rows. It is a proposal, which is taken with the
+probability :math:`\min(1, e^{\Delta - g})`, where :math:`\Delta` is what the log likelihood gains, and g that of the
+observed rows alone (Metropolis and Hastings: the step is reversible, and all else is the same in both laws).
 """
 
 from __future__ import annotations

@@ -7,18 +7,34 @@ they hold.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from zoo.inference.compiled import njit
+from zoo.steps.iterative_normal import IterativeNormal
 
-__all__ = ["MOST", "DenseNormal", "SparseNormal", "add_products", "block_normal", "subtract_products"]
+__all__ = [
+    "MOST_DENSE",
+    "MOST_FILLED",
+    "DenseNormal",
+    "SparseNormal",
+    "add_products",
+    "block_normal",
+    "subtract_products",
+]
 
-MOST = 6000
-"""Entries of a block, above which a dense matrix of booleans is too large to order by."""
+MOST_DENSE = 6_000
+"""Entries of a block, above which its precision is not worked on densely."""
 
+MOST_FILLED = 20_000_000
+"""Entries of a sparse factor, above which it is not made."""
+
+# Steps of conjugate gradients that a draw without a factor is expected to take.
+_STEPS = 200
 # A factor with more of its entries than this is worked on densely.
 _FILLED = 0.25
 _SMALL = 24
@@ -39,54 +55,70 @@ class _Factor(NamedTuple):
     row_entries: np.ndarray  # ... and where they are among the entries by columns
 
 
-def block_normal(indptr: np.ndarray, indices: np.ndarray, size: int) -> DenseNormal | SparseNormal:
-    """The cheaper one for rows with these entries."""
-    if size > MOST:
-        raise ValueError(
-            f"the Gaussian block has {size:,} entries, more than {MOST:,}. Name fewer variables in vars."
-        )
+def block_normal(
+    indptr: np.ndarray, indices: np.ndarray, size: int
+) -> DenseNormal | SparseNormal | IterativeNormal:
+    """The cheapest one for rows with these entries."""
     if size <= _SMALL:
         return DenseNormal(size, indptr)
-    factor = _symbolic(_adjacency(indptr, indices, size))
-    if len(factor.indices) > _FILLED * 0.5 * size * (size + 1):
-        return DenseNormal(size, indptr)
+    large = size > MOST_DENSE
+    factor = _symbolic(
+        indptr, indices, size, MOST_FILLED if large else int(_FILLED * 0.5 * size * (size + 1))
+    )
+    if not large:
+        return DenseNormal(size, indptr) if factor is None else SparseNormal(factor, indptr, indices)
+    if factor is None or np.sum(np.diff(factor.indptr) ** 2.0) > _STEPS * 4.0 * len(indices):
+        return IterativeNormal(size)
     return SparseNormal(factor, indptr, indices)
 
 
-def _adjacency(indptr: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:
-    """Which pairs of columns share a row, (K, K) bool with a false diagonal."""
-    together = np.zeros((size, size), dtype=bool)
-    _mark_pairs(indptr, indices, together)
-    together |= together.T
-    np.fill_diagonal(together, False)
-    return together
+def _adjacency(indptr: np.ndarray, indices: np.ndarray, size: int, most: int) -> list[set[int]] | None:
+    """With which columns each one shares a row; None where more than ``most`` pairs do, as far as rows tell alone."""
+    longest = int(np.diff(indptr).max(initial=0))
+    if longest * (longest - 1) // 2 > most:
+        return None
+    rows = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(indptr) - 1, size))
+    together = sparse.csr_array(rows.T @ rows)
+    found = [set(together.indices[together.indptr[k] : together.indptr[k + 1]].tolist()) for k in range(size)]
+    for k, others in enumerate(found):
+        others.discard(k)
+    return found
 
 
-@njit(cache=True, nogil=True)
-def _mark_pairs(indptr, indices, together):
-    for n in range(len(indptr) - 1):
-        for a in range(indptr[n], indptr[n + 1]):
-            for b in range(indptr[n], a):
-                together[indices[a], indices[b]] = True
-
-
-def _symbolic(together: np.ndarray) -> _Factor:
-    """Pattern of the factor, the variable of least degree eliminated first; changes ``together``."""
-    size = len(together)
-    degree = together.sum(axis=1)
+def _symbolic(indptr: np.ndarray, indices: np.ndarray, size: int, most: int) -> _Factor | None:
+    """Pattern of the factor, the variable of least degree eliminated first; None where it has more than ``most``."""
+    together = _adjacency(indptr, indices, size, most)
+    if together is None:
+        return None
+    queue = [(len(others), k) for k, others in enumerate(together)]
+    heapify(queue)
     left = np.ones(size, dtype=bool)
-    order, columns = np.empty(size, dtype=np.int64), []
+    order, columns, filled = np.empty(size, dtype=np.int64), [], 0
     for j in range(size):
-        k = int(np.argmin(np.where(left, degree, size + 1)))
-        order[j] = k
-        left[k] = False
-        neighbours = np.flatnonzero(together[k] & left)
-        columns.append(neighbours)
-        if len(neighbours):
-            together[np.ix_(neighbours, neighbours)] = True
-            together[neighbours, neighbours] = False
-            together[neighbours, k] = False
-            degree[neighbours] = together[neighbours].sum(axis=1)
+        degree, k = heappop(queue)
+        while not left[k] or degree != len(together[k]):  # an entry of before its degree changed
+            degree, k = heappop(queue)
+        if degree == size - j - 1:  # all that are left depend on each other
+            rest = np.flatnonzero(left)
+            order[j:], filled = rest, filled + len(rest) * (len(rest) + 1) // 2
+            columns += [rest[i + 1 :] for i in range(len(rest))]
+            break
+        order[j], left[k] = k, False
+        neighbours = together[k]
+        columns.append(np.fromiter(neighbours, dtype=np.int64, count=len(neighbours)))
+        filled += 1 + len(neighbours)
+        if filled > most:
+            return None
+        for other in neighbours:
+            theirs = together[other]
+            before = len(theirs)
+            theirs |= neighbours
+            theirs -= {k, other}
+            if len(theirs) != before:
+                heappush(queue, (len(theirs), other))
+        together[k] = set()
+    if filled > most:
+        return None
     place = np.empty(size, dtype=np.int64)
     place[order] = np.arange(size)
     below = [np.sort(place[c]) for c in columns]

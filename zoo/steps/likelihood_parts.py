@@ -33,7 +33,7 @@ class Part(NamedTuple):
         Of these rows: ``entries`` says where the data are among those of J.
     row_component : (r,) int array
     n_components : int
-    normal : DenseNormal or SparseNormal
+    normal : DenseNormal, SparseNormal or IterativeNormal
     """
 
     columns: np.ndarray

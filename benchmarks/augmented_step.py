@@ -1,6 +1,6 @@
 """Block Gibbs by ``zoo.augmented_step`` against NUTS by nutpie, on plain PyMC models, within one run.
 
-    python benchmarks/augmented_step.py [--draws 1000] [--model NAME ...] [--unseen]
+    python benchmarks/augmented_step.py [--draws 1000] [--model NAME ...] [--unseen | --large]
 
 Prints a Markdown table: effective draws per second, of the entry that has fewest (bulk ESS, every free
 variable on the model's own scale), with and without the seconds of compilation, and the ratio of the two.
@@ -22,7 +22,7 @@ import numpy as np
 import nutpie
 import pymc as pm
 import pytensor.tensor as pt
-from augmented_step_unseen import UNSEEN
+from augmented_step_unseen import LARGE, UNSEEN
 from threadpoolctl import threadpool_limits
 
 import zoo
@@ -216,7 +216,9 @@ def main() -> None:
     parser.add_argument(
         "--unseen", action="store_true", help="run the models that the outlook's rule has not seen"
     )
+    parser.add_argument("--large", action="store_true", help="run the models of more than 6,000 coefficients")
     arguments = parser.parse_args()
+    models = LARGE if arguments.large else UNSEEN if arguments.unseen else MODELS
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
     print(
         "| model | ESS/s, step | nutpie | ratio | with compilation, step | nutpie | ratio | expected |\n"
@@ -224,7 +226,7 @@ def main() -> None:
     )
     warnings.simplefilter("ignore")
     with threadpool_limits(1), np.errstate(all="ignore"):
-        for name, build in (UNSEEN if arguments.unseen else MODELS).items():
+        for name, build in models.items():
             if arguments.model and not any(part in name for part in arguments.model):
                 continue
             numbers = []

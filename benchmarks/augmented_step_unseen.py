@@ -1,4 +1,6 @@
-"""Models that nobody had looked at when the rule of ``step.outlook()`` was chosen: ``augmented_step.py --unseen``."""
+"""Models that nobody had looked at when the rule of ``step.outlook()`` was chosen (``augmented_step.py --unseen``), and
+models of more coefficients than that rule looks at (``--large``).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-__all__ = ["UNSEEN"]
+__all__ = ["LARGE", "UNSEEN"]
 
 
 def _labels(rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
@@ -113,6 +115,38 @@ def probit() -> pm.Model:
         pm.Bernoulli("y", p=pm.math.invprobit(a + X @ b), observed=y)
     return model
 
+
+def many_crossed() -> pm.Model:
+    rng = np.random.default_rng(31)
+    P, Q, N = 8_000, 2_000, 60_000
+    p, q = rng.integers(0, P, N), rng.integers(0, Q, N)
+    y = 2.0 + 0.5 * rng.normal(size=P)[p] + 0.7 * rng.normal(size=Q)[q] + rng.normal(size=N)
+    with pm.Model() as model:
+        a, sigma = pm.Normal("a", 0.0, 5.0), pm.HalfNormal("sigma", 1.0)
+        u = pm.Normal("u", 0.0, pm.HalfNormal("sp", 1.0), shape=P)
+        v = pm.Normal("v", 0.0, pm.HalfNormal("sq", 1.0), shape=Q)
+        pm.Normal("y", a + u[p] + v[q], sigma, observed=y)
+    return model
+
+
+def many_slopes() -> pm.Model:
+    rng = np.random.default_rng(32)
+    G, N = 5_000, 50_000
+    g, x = rng.integers(0, G, N), rng.normal(size=N)
+    y = _labels(rng, 0.8 * rng.normal(size=G)[g] + (0.5 + 0.4 * rng.normal(size=G))[g] * x)
+    with pm.Model() as model:
+        mu, sd = pm.Normal("mu", 0.0, 2.0, shape=2), pm.HalfNormal("sd", 1.0, shape=2)
+        u = pm.Normal("u", mu[0], sd[0], shape=G)
+        b = pm.Normal("b", mu[1], sd[1], shape=G)
+        pm.Bernoulli("y", logit_p=u[g] + b[g] * x, observed=y)
+    return model
+
+
+LARGE: dict[str, Callable[[], pm.Model]] = {
+    "crossed effects, 8,000 x 2,000, N = 60,000": many_crossed,
+    "logistic with slopes, 5,000 groups, N = 50,000": many_slopes,
+}
+"""More than 6,000 coefficients."""
 
 UNSEEN: dict[str, Callable[[], pm.Model]] = {
     "crossed effects, 200 x 150, N = 1,200": crossed_few_rows,

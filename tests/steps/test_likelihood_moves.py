@@ -10,7 +10,8 @@ import pytest
 import zoo
 from tests.steps import models, test_gibbs, test_interweaving
 from zoo.diagnostics import sequential_test
-from zoo.steps import interweaving, likelihood_moves, likelihood_parts
+from zoo.steps import gibbs, interweaving, likelihood_moves, likelihood_parts
+from zoo.steps.iterative_normal import IterativeNormal
 from zoo.steps.state import State
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link")
@@ -114,6 +115,26 @@ def test_moves_and_scales_keep_the_joint_law(largest, monkeypatch):
     with model:
         step = _always(zoo.augmented_step(rng=1), 0.3, 0.6)
     assert len(step._moves.parts) == (2 if largest == 50 else 3)
+    pairs = test_interweaving._sample_pairs(model, step, 5)
+    result = sequential_test(pairs, alpha=1e-5, size=1000, random_seed=2)
+    assert not result.rejected, str(result)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("moves", [False, True])
+def test_draws_by_conjugate_gradients_keep_the_joint_law(moves, monkeypatch):
+    """The same where no block has a factor: with auxiliary variables, and with moves under the likelihood."""
+
+    def without_factor(indptr, indices, size):
+        return IterativeNormal(size)
+
+    for module in (gibbs, likelihood_parts):
+        monkeypatch.setattr(module, "block_normal", without_factor)
+    model = test_interweaving._joint("bernoulli")
+    with model:
+        step = zoo.augmented_step(rng=1)
+    if moves:
+        step = _always(step, 0.3, 0.6)
     pairs = test_interweaving._sample_pairs(model, step, 5)
     result = sequential_test(pairs, alpha=1e-5, size=1000, random_seed=2)
     assert not result.rejected, str(result)

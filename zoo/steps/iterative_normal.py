@@ -6,7 +6,7 @@ Rows with normal noise of their own make a right-hand side whose solution is a d
 
 since its covariance is :math:`Q^{-1} J' W J\, Q^{-1} = Q^{-1}` (Papandreou & Yuille 2010, *Gaussian sampling by local
 perturbations*). Conjugate gradients, scaled by the diagonal of Q, solve it with products by J alone, to a residual of
-1e-10 of the right-hand side. Draws are exact up to that.
+1e-12 of the right-hand side. Draws are exact up to that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zoo.inference.compiled import njit
 
 __all__ = ["IterativeNormal"]
 
-_RESIDUAL = 1e-10
+_RESIDUAL = 1e-12
 _MOST_STEPS = 5_000
 
 
@@ -40,6 +40,8 @@ class IterativeNormal:
         """
         if base is not None:
             w = np.concatenate([w[:base_from], base[0]])
+        if not (w >= 0.0).all():
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
         noisy = np.sqrt(w) * rng.standard_normal(len(w))
         known = None if base is None else base[1]
         if known is None:

@@ -35,9 +35,9 @@ METHODS = {
         "logistic": ["laplace", "gibbs", "nuts"],
     },
     "VaryingCoefficientGP": {
-        **dict.fromkeys(LIKELIHOODS, _LATENT),
+        **{word: [*_LATENT[:3], "vecchia", "nuts"] for word in LIKELIHOODS},
         "gaussian": ["exact", "hsgp", "inducing", "vecchia", "nuts"],
-        "logistic": [*_LATENT[:3], "ep", "variational", "nuts"],
+        "logistic": [*_LATENT[:3], "vecchia", "ep", "variational", "nuts"],
         **{
             key: ["nuts"]
             for key in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ class Case(NamedTuple):
     parameters: np.ndarray
 
 
+@cache
 def case_of(kind="logistic", case="linear", n=N, seed=1) -> Case:
     likelihood, draw, parameters = LIKELIHOODS[kind]
     x, t = points(n, seed)

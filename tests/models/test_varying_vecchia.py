@@ -230,8 +230,11 @@ def test_hostile_places(kind):
 @pytest.mark.parametrize(
     "make, words",
     [
-        (lambda: zoo.VaryingCoefficientGP(likelihood="poisson"), "Use 'laplace'"),
-        (lambda: zoo.VaryingCoefficientGP(likelihood="hinge"), "Use 'nuts'"),
+        (lambda: zoo.VaryingCoefficientGP(likelihood="hinge"), "Hinge has corners. Use 'nuts'"),
+        (
+            lambda: zoo.VaryingCoefficientGP(likelihood="poisson", amplitude="covariance"),
+            "no covariance of the coefficients. Use 'laplace'",
+        ),
         (
             lambda: zoo.VaryingCoefficientGP(amplitude="covariance"),
             "no covariance of the coefficients. Use 'exact'",

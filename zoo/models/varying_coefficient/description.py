@@ -259,17 +259,17 @@ class VaryingDescription(ModelFactory):
     def vecchia_refusal(self) -> str:
         """Why method "vecchia" does not serve these fields, and which one does; nothing where it serves."""
         name = type(self.likelihood).__name__
-        if not self._gaussian:
-            other = "'laplace'" if self.likelihood.smooth else "'nuts'"
+        if not self.likelihood.smooth:
             return (
-                f"method 'vecchia' integrates functions out, which needs likelihood='gaussian', not {name}. "
-                f"Use {other}."
+                "method 'vecchia' integrates functions out, exactly or by Laplace's method, which needs a smooth "
+                f"likelihood, and {name} has corners. Use 'nuts'."
             )
+        exact = "'exact'" if self._gaussian else "'laplace'"
         for component in self.components:
             if component.on_tasks:
                 return (
                     "method 'vecchia' takes the nearest rows in t, and the kernel of a component is over tasks. Use "
-                    "'exact', which holds trees as weights."
+                    f"{exact}, which holds trees as weights."
                 )
             if not component.is_word:
                 return (
@@ -278,12 +278,12 @@ class VaryingDescription(ModelFactory):
                 )
         if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
             return (
-                "method 'vecchia' knows no covariance of the coefficients. Use 'exact', or "
+                f"method 'vecchia' knows no covariance of the coefficients. Use {exact}, or "
                 'amplitude="per_feature".'
             )
         if not isinstance(self.instance_kernel, str) or self.instance_lengthscale == "fixed":
             return (
-                "method 'vecchia' knows the instance kernels that have a word. Use 'exact' or 'inducing', or a word "
+                f"method 'vecchia' knows the instance kernels that have a word. Use {exact} or 'inducing', or a word "
                 'such as "matern52".'
             )
         return ""

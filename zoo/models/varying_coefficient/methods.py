@@ -60,8 +60,12 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
         why = "a hook is overridden" if factory.likelihood.smooth else "the likelihood has corners"
         return Choice(best, factory.approximation, f"{why}, which only nuts knows")
     if factory.approximation != "none":
-        own = {"hsgp": "hsgp", "vecchia": "vecchia"}
-        method = own.get(factory.approximation, "inducing") if best == "exact" else "laplace"
+        if factory.approximation == "vecchia":
+            method = "vecchia"
+        elif best == "exact":
+            method = "hsgp" if factory.approximation == "hsgp" else "inducing"
+        else:
+            method = "laplace"
         return Choice(method, factory.approximation, f"approximation is {factory.approximation!r}")
     rows = factory.prepare(data)
     kernel, n = factory.kernel_of(rows), data.n_rows
@@ -71,7 +75,7 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
         )
     if n <= _FEW_ROWS:
         return Choice(best, "none", f"{n:,} rows are few enough for exact algebra")
-    near = "vecchia" in factory.methods
+    near = "vecchia" in factory.methods and best == "exact"
     if kernel.has_basis and all(len(part.columns) <= 3 for part in kernel.parts):
         size = kernel.n_weights
         short = ""
@@ -121,6 +125,11 @@ def fit_point(
     ``method`` is "ep" or "variational" where labels are approximated so.
     """
     space = _space(factory, rows, y, method)
+    if not space.values_name and not space.coordinates.size and not factory.fixed_parameters():
+        raise UnsupportedMethodError(
+            "method 'vecchia' keeps hyper-parameters alone, and each of this model is a number, so the posterior would "
+            "hold nothing. Learn one of them, such as the amplitude, or use 'laplace'."
+        )
     with _threads(space):
         z, converged = maximal_evidence(space, run.progress, max_iter, tol)
         learned = space.values_at(z)

@@ -28,6 +28,7 @@ from zoo.models.varying_coefficient.description import VaryingDescription
 from zoo.models.varying_coefficient.reading import coefficients
 from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.models.varying_coefficient.sites import SITES
+from zoo.models.varying_coefficient.spaces import space_of
 from zoo.models.varying_coefficient.vecchia import functions_at
 from zoo.models.varying_coefficient.white import white_values, white_weights
 
@@ -183,7 +184,8 @@ class VaryingCoefficientGP(VaryingDescription):
         if "inducing_values" in priors:
             return offset + engine.from_inducing(self, rows, priors)
         if self.approximation == "vecchia" and rows.known is not None:
-            return offset + functions_at(self, rows, priors["values"])
+            space: Any = space_of(self, rows.fitted, self.likelihood.encode(rows.fitted))
+            return offset + functions_at(space, rows, priors["values"])
         if rows.known is None:
             return offset + priors["function_values"][rows.point]
         return offset + conditional_function(rows, priors)
@@ -225,6 +227,7 @@ class VaryingCoefficientGP(VaryingDescription):
         """Inference methods with these fields, best first."""
         point = "hyper-parameters of maximal evidence"
         nuts = super().method_table()
+        near = f"approximation: each row given its nearest ones, functions integrated out, given {point}"
         basis = self.is_linear and "covariance" not in (
             self.amplitude,
             *(c.amplitude for c in self.components),
@@ -239,8 +242,7 @@ class VaryingCoefficientGP(VaryingDescription):
                 self._fit_point, law="approximate"),
             ]  # fmt: skip
             if not self.vecchia_refusal():
-                law = "approximation: each row given its nearest ones, functions integrated out"
-                found.append(Method("vecchia", f"{law}, given {point}", self._fit_vecchia, law="approximate"))
+                found.append(Method("vecchia", near, self._fit_vecchia, law="approximate"))
         elif not self.likelihood.smooth:
             found = []
         else:
@@ -252,6 +254,9 @@ class VaryingCoefficientGP(VaryingDescription):
                 Method("hsgp", "approximation: a basis of sines; draws from its exact posterior by NUTS",
                 self._fit_hsgp, law="approximate"),
             ]  # fmt: skip
+            if not self.vecchia_refusal():
+                law = near.replace("out,", "out by Laplace's method,")
+                found.append(Method("vecchia", law, self._fit_latent, law="approximate"))
             if not self.sites_refusal():
                 law = (
                     "approximation: normal, with the moments that each label gives (expectation propagation)"
@@ -352,6 +357,7 @@ class VaryingCoefficientGP(VaryingDescription):
             "inducing": now if now in ("fitc", "vfe") else "fitc",
             "vecchia": "vecchia",
             **dict.fromkeys(SITES, "none"),
+            "laplace": "none" if now == "vecchia" else now,
             # Its functions are variables of the model.
             "nuts": "none" if now == "vecchia" else now,
         }.get(method, now)
@@ -365,6 +371,9 @@ class VaryingCoefficientGP(VaryingDescription):
     def _fit_vecchia(
         self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-6
     ) -> Result:
+        return engine.fit_point(self, data, y, run, max_iter, tol)
+
+    def _fit_latent(self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-5) -> Any:
         return engine.fit_point(self, data, y, run, max_iter, tol)
 
     def _fit_ep(self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7) -> Result:

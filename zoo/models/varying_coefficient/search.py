@@ -71,7 +71,10 @@ class Search:
         def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
             return self._objective(z, options)
 
-        start = min(starts, key=lambda z: objective(z)[0]) if len(starts) > 1 else starts[0]
+        start = starts[0]
+        if len(starts) > 1:
+            start = min(starts, key=lambda z: objective(z)[0])
+            self.space.start_afresh()
         settings: dict[str, Any] = {"maxiter": self.max_iter, "maxcor": 20, "ftol": self.tol, "gtol": 1e-7}
         if metric is None:
             return minimize(
@@ -81,6 +84,9 @@ class Search:
         # A start this near needs no last digits.
         settings["ftol"] = 10.0 * self.tol
         root = np.linalg.cholesky(metric + 1e-12 * np.trace(metric) * np.eye(len(metric)))
+        if self.space.dear_far_away:
+            # The first step of L-BFGS has length 1 there, whatever the slope: now that is the step of Newton's method.
+            root *= np.clip(np.linalg.norm(root.T @ objective(start)[1]), 1e-8, 1.0)
 
         def whitened(u: np.ndarray) -> tuple[float, np.ndarray]:
             z = start + root @ u

@@ -21,7 +21,7 @@ from zoo.models.varying_coefficient.restraint import Restraint
 from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.support.quick import QUICK
 
-__all__ = ["ENTRIES", "MANY", "Space", "State", "inputs_of"]
+__all__ = ["ENTRIES", "MANY", "Space", "State", "inputs_of", "responses_of"]
 
 # Entries of a block of a covariance matrix, of which several copies are made.
 ENTRIES = 4_000_000
@@ -43,7 +43,7 @@ def inputs_of(rows: VaryingRows) -> np.ndarray:
     return np.column_stack([rows.inputs, rows.times, rows.task.astype(np.float64)])
 
 
-def _responses_of(
+def responses_of(
     factory: VaryingDescription, y: np.ndarray, weight: np.ndarray | None
 ) -> NormalResponses | DifferentiatedResponses:
     """The responses with their density; a subclass of the normal one may have another."""
@@ -60,6 +60,12 @@ class Space:
     short_lengthscales: ClassVar[tuple[float, ...]] = ()
     """Lengthscales, in standard deviations of t, at which the search may start too."""
 
+    dear_far_away: ClassVar[bool] = False
+    """Whether the evidence takes long at hyper-parameters that are far from those of its last fresh start."""
+
+    def start_afresh(self) -> None:
+        """Called where a search has chosen its start from several: makes what serves near it alone."""
+
     _last: Any = None  # what was found last, from which the next search for it starts
 
     def forget(self) -> None:
@@ -71,7 +77,7 @@ class Space:
         self.kernel = factory.kernel_of(rows)
         self.coordinates = Coordinates(factory.hyperparameters(rows))
         self.y = y - factory.offset(rows)
-        self.responses = _responses_of(factory, self.y, rows.weight)
+        self.responses = responses_of(factory, self.y, rows.weight)
 
     @cached_property
     def _positions(self) -> np.ndarray:

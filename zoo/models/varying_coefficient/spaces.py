@@ -19,10 +19,12 @@ from scipy.linalg import solve_triangular
 from zoo.latent.function_conditional import covariance_root
 from zoo.latent.inducing_points import choose_inducing
 from zoo.latent.latent_gaussian import Dense, LowRank, evidence
+from zoo.likelihoods.gaussian import Gaussian
 from zoo.models.varying_coefficient.description import VaryingDescription
 from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.models.varying_coefficient.space import ENTRIES, Space, State, inputs_of
 from zoo.models.varying_coefficient.vecchia import VecchiaSpace
+from zoo.models.varying_coefficient.vecchia_latent import LatentVecchiaSpace
 from zoo.models.varying_coefficient.weights import WeightSpace
 from zoo.support.quick import QUICK
 
@@ -37,7 +39,9 @@ def inducing_inputs(factory: VaryingDescription, rows: VaryingRows) -> np.ndarra
 def space_of(factory: VaryingDescription, rows: VaryingRows, y: np.ndarray) -> Space:
     """The space of the factory's ``approximation``."""
     if factory.approximation == "vecchia":
-        return VecchiaSpace(factory, rows, y)
+        return (VecchiaSpace if type(factory.likelihood) is Gaussian else LatentVecchiaSpace)(
+            factory, rows, y
+        )
     kinds = {"none": FunctionSpace, "hsgp": WeightSpace, "fitc": InducingSpace, "vfe": InducingSpace}
     kind = kinds[factory.approximation]
     if factory.approximation == "none" and factory.kernel_of(rows).basis_is_exact:

@@ -78,13 +78,15 @@ class VecchiaSpace(Space):
     """Functions that are integrated out, each row given its nearest rows."""
 
     values_name = ""
+    nugget: float | None = None
+    """Standard deviation of what is added to the functions, where they are not integrated out."""
     # Nearest rows show what sines would not, and from far above a short range the evidence has no way down to it.
     short_lengthscales = (0.01, 0.03, 0.1)
 
     def __init__(self, factory: VaryingDescription, rows: VaryingRows, y: np.ndarray):
         super().__init__(factory, rows, y)
         near, self.shared = in_two(self.kernel)
-        self.terms, self._position, self._number = terms_of(factory, near, self.coordinates)
+        self.terms, self._position, self._number = terms_of(factory, near, self.coordinates, self.nugget)
         self._near: dict[str, np.ndarray] = {}
         self.threads = joblib.cpu_count()
 
@@ -227,9 +229,13 @@ class VecchiaSpace(Space):
         most = min(self.factory.n_neighbours_predict, len(self.y))
         return nearest_rows(tree, np.column_stack([places, middle]), most, self.threads)
 
-    def moments(self, state: State, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (n,) of f at rows."""
-        theta, _, left, fixed, mode = state.known
+    def of_neighbours(
+        self, state: State, rows: VaryingRows, left: Rows, fixed: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of what has neighbours, whose values are ``left.y``; and of fixed features of these
+        (N, p) what they explain of those of the rows (n, p).
+        """
+        theta = state.known.theta
         places = self._unparted(rows.inputs, rows.times, theta)
         _, position = distinct_rows(places)
         order = np.argsort(position, kind="stable")
@@ -237,27 +243,45 @@ class VecchiaSpace(Space):
         x, t = np.ascontiguousarray(rows.inputs[order]), np.ascontiguousarray(rows.times[order])
         near = self._near_new(state, x[starts[:-1]], t[starts[:-1]])
         found = moments(left, theta, x, t, starts, near, self.threads, fixed)
-        mean, variance = np.empty(len(x)), np.empty(len(x))
-        mean[order], variance[order] = found[:2]
+        back = np.argsort(order)
+        return found[0][back], found[1][back], found[2][back]
+
+    def moments(self, state: State, rows: VaryingRows) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of f at rows."""
+        _, _, left, fixed, mode = state.known
+        mean, variance, explained = self.of_neighbours(state, rows, left, fixed)
         if self.shared is None:
             return mean, variance
         step = max(1, ENTRIES // self.shared.n_weights)
-        for start in range(0, len(x), step):
+        for start in range(0, len(mean), step):
             block = slice(start, start + step)
-            features = self.shared.features(rows, order[block])
-            mean[order[block]] += features @ mode.w
-            variance[order[block]] += np.sum(mode.half((features - found[2][block]).T) ** 2, axis=0)
+            features = self.shared.features(rows, block)
+            mean[block] += features @ mode.w
+            variance[block] += np.sum(mode.half((features - explained[block]).T) ** 2, axis=0)
         return mean, variance + self.lost(self.shared, state.z, rows)
 
-    def joint(self, state: State, rows: VaryingRows) -> JointFunctions:
-        """The joint law of f at rows, no two of them alike."""
-        theta, _, left, fixed, mode = state.known
+    @property
+    def n_shared(self) -> int:
+        """How many standard normal numbers a joint draw takes beside one for each row."""
+        return 0 if self.shared is None else self.shared.n_weights
+
+    def joint_law(
+        self, state: State, rows: VaryingRows, left: Rows, fixed: np.ndarray | None
+    ) -> tuple[np.ndarray, JointLaw]:
+        """An order (n,) of rows, no two of them alike, and the joint law of what has neighbours in it."""
+        theta = state.known.theta
         rng, x, t = self._rng(_NEW), rows.inputs, rows.times
         order = order_rows(np.zeros((len(x), 1)), "random", rng)
         x, t = np.ascontiguousarray(x[order]), np.ascontiguousarray(t[order])
         places = spread_ties(self._unparted(x, t, theta), rng)
         before = nearest_before(places, self.factory.n_neighbours, self.threads)
-        law = joint_law(left, theta, x, t, self._near_new(state, x, t), before, self.threads, fixed)
+        near = self._near_new(state, x, t)
+        return order, joint_law(left, theta, x, t, near, before, self.threads, fixed)
+
+    def joint(self, state: State, rows: VaryingRows) -> Any:
+        """The joint law of f at rows, no two of them alike."""
+        _, _, left, fixed, mode = state.known
+        order, law = self.joint_law(state, rows, left, fixed)
         features = None if self.shared is None else self.shared.features(rows, order)
         return JointFunctions(order, law, features, mode)
 
@@ -265,22 +289,19 @@ class VecchiaSpace(Space):
 # ---------------------------------------------------------------- the model at new rows
 
 
-def functions_at(factory: VaryingDescription, rows: VaryingRows, values: dict[str, Any]) -> Any:
-    """F at new rows (n,) as a PyTensor graph: joint draws given the nearest responses of the rows of the fit."""
-    fitted = rows.fitted
+def functions_at(space: VecchiaSpace, rows: VaryingRows, values: dict[str, Any]) -> Any:
+    """F at new rows (n,) as a PyTensor graph: joint draws given the nearest of the rows of the fit, of the space."""
     points, position = distinct_rows(np.column_stack([rows.inputs, rows.times]))
     first = np.empty(len(points), dtype=np.int64)
     first[position[::-1]] = np.arange(rows.n_rows)[::-1]
     distinct: Any = rows.take(first)
-    space = VecchiaSpace(factory, fitted, fitted.y)
     names = list(space.coordinates.hypers)
 
-    def law(*learned: np.ndarray) -> JointFunctions:
+    def law(*learned: np.ndarray) -> Any:
         z = space.coordinates.pack(dict(zip(names, learned, strict=True)))
         space.forget()
         return space.joint(space.state(z), distinct)
 
-    size = len(points) + (0 if space.shared is None else space.shared.n_weights)
-    white = pm.Normal.dist(0.0, 1.0, size=size)
+    white = pm.Normal.dist(0.0, 1.0, size=len(points) + space.n_shared)
     f = VecchiaFunctions(law, len(points))(white, *(pt.as_tensor(values[name]) for name in names))[position]
     return f if space.shared is None else beyond_the_data(space.shared, rows, values, f)

@@ -39,9 +39,15 @@ class _Parameters:
 
 
 def terms_of(
-    factory: VaryingDescription, kernel: VaryingKernel, coordinates: Coordinates
+    factory: VaryingDescription,
+    kernel: VaryingKernel,
+    coordinates: Coordinates,
+    nugget: float | None = None,
 ) -> tuple[Terms, np.ndarray, np.ndarray]:
-    """The covariance as arrays; where in z its parameters stand (-1: nowhere), and the numbers of those that do not."""
+    """The covariance as arrays; where in z its parameters stand (-1: nowhere), and the numbers of those that do not.
+
+    ``nugget`` is the standard deviation that takes the place of the noise where the functions are not integrated out.
+    """
     found, D = _Parameters(coordinates), kernel.rows.n_features
     kinds, columns, features = [], [0], [0]
     column: list[int] = []
@@ -77,7 +83,10 @@ def terms_of(
         instance = KINDS[kernel.instance.kernel]
         inner = found.add("instance_lengthscale", kernel.instance.lengthscale)
         inner = inner if len(inner) == D else inner * D
-    (noise,) = found.add("noise", factory.likelihood.fixed.get("noise"))
+    if nugget is None:
+        (noise,) = found.add("noise", factory.likelihood.fixed.get("noise"))
+    else:
+        (noise,) = found.add("nugget", nugget)
 
     def integers(values: list[int]) -> np.ndarray:
         return np.array(values, dtype=np.int64)

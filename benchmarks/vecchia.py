@@ -1,7 +1,7 @@
 """Vecchia's approximation: accuracy on fields and maps that it was not made for, and cost over the number of rows.
 
     python benchmarks/vecchia.py [--fields] [--heaton FOLDER] [--king-county] [--splits 3] [--rents] [--speed]
-        [--largest 100000]
+        [--largest 100000] [--labels] [--rows 20000] [--names vecchia GPBoost]
 
 --fields: simulated fields of short and of long range with the truth known; default sines, Vecchia and, of few rows, the
 exact process. Root mean squared errors of the function, as ratios to the best possible one, that of the process which
@@ -11,6 +11,9 @@ made the field, and coverage of 90% intervals.
 github.com/finnlindgren/heatoncomparison (folder Data). Plain kriging from 25 neighbours is the yardstick of the ratios.
 --king-county: log price of all sales, as benchmarks/varying_coefficient.py has it, by sines, by neighbours and by both.
 --rents: log rents in New York, beside scikit-learn's gradient boosting.
+--labels: simulated fields of labels and of counts with the truth known: neighbours, default sines and, of up to 5,000
+rows, inducing points by Laplace's method, and GPBoost's neighbours, each in a process of its own. --names takes some of
+them. The errors are those of the function on the scale of its link; memory is the largest that the process held.
 --speed: seconds of an evidence with its gradient, over rows, neighbours and threads.
 Times are of one run each on a machine that does nothing else; compilation is left out.
 """
@@ -286,6 +289,112 @@ def rents() -> None:
         )
 
 
+# ---------------------------------------------------------------- labels and counts
+
+
+def latent_field(
+    n: int, lengthscale: float, kind: str, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places (n, 2), the linear predictor (n,), and labels 0/1 or counts (n,), of a Matern 3/2 field."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0.0, 1.0, (n, 2))
+    omega = rng.standard_normal((2000, 2))
+    omega /= np.sqrt(rng.chisquare(3.0, (2000, 1)) / 3.0) * lengthscale
+    phase = rng.uniform(0.0, 2.0 * np.pi, 2000)
+    f = np.zeros(n)
+    for part in np.array_split(np.arange(n), 20):
+        f[part] = np.cos(t[part] @ omega.T + phase).sum(axis=1) * np.sqrt(2.0 / 2000)
+    if kind == "poisson":
+        f += 0.5
+        return t, f, rng.poisson(np.exp(f)).astype(float)
+    f *= 1.5
+    return t, f, (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-f))).astype(float)
+
+
+def gpboost_moments(
+    t: np.ndarray, y: np.ndarray, new: np.ndarray, kind: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the linear predictor by GPBoost, with a constant and one range."""
+    import gpboost
+
+    model = gpboost.GPModel(
+        gp_coords=t, cov_function="matern", cov_fct_shape=1.5, gp_approx="vecchia", num_neighbors=30,
+        likelihood="poisson" if kind == "poisson" else "bernoulli_logit", matrix_inversion_method="iterative", seed=1,
+    )  # fmt: skip
+    model.fit(y=y, X=np.ones((len(y), 1)))
+    found = model.predict(
+        gp_coords_pred=new, X_pred=np.ones((len(new), 1)), predict_var=True, predict_response=False
+    )
+    return np.asarray(found["mu"]), np.asarray(found["var"])
+
+
+def zoo_moments(
+    t: np.ndarray, y: np.ndarray, new: np.ndarray, kind: str, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the linear predictor by a method of this library, with all else as it comes."""
+    from zoo.models.varying_coefficient.methods import latent_moments
+
+    approximation = {"vecchia": "vecchia", "sines": "hsgp", "inducing points": "fitc"}[name]
+    model = zoo.VaryingCoefficientGP(likelihood=kind, approximation=approximation)
+    fit = model.fit(Data.from_arrays(None, y, t=t), "vecchia" if name == "vecchia" else "laplace", **SETTINGS)
+    some = Data.from_arrays(None, np.resize(y, len(new)), t=new)
+    found = latent_moments(fit, fit.factory.prepare(some, fit.population_data, fit.data))
+    assert found is not None
+    return found[0], found[1] ** 2
+
+
+def latent_scores(name: str, n: int, lengthscale: float, kind: str, seed: int) -> tuple[float, ...]:
+    """RMSE of the linear predictor, the excess of the log loss over that of the truth, cover, seconds, GB."""
+    import resource
+
+    t, f, y = latent_field(n + 5000, lengthscale, kind, seed)
+    warm = slice(0, 300)  # what is compiled once is not counted
+    for part in (warm, slice(0, n)):
+        started = time.perf_counter()
+        if name == "GPBoost":
+            mean, variance = gpboost_moments(t[part], y[part], t[n:], kind)
+        else:
+            mean, variance = zoo_moments(t[part], y[part], t[n:], kind, name)
+        seconds = time.perf_counter() - started
+    truth, sd = f[n:], np.sqrt(variance)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    at = mean[:, None] + sd[:, None] * nodes
+    if kind == "poisson":
+        rate, expected = np.exp(mean + 0.5 * variance), np.exp(truth)
+        loss = np.sqrt(np.mean((rate - expected) ** 2))
+    else:
+        p = (1.0 / (1.0 + np.exp(-at))) @ weights / np.sqrt(2.0 * np.pi)
+        own = 1.0 / (1.0 + np.exp(-truth))
+        loss = np.mean(own * np.log(own / p) + (1.0 - own) * np.log((1.0 - own) / (1.0 - p)))
+    cover = np.mean(np.abs(truth - mean) < norm.ppf(0.95) * sd)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return float(np.sqrt(np.mean((mean - truth) ** 2))), float(loss), float(cover), seconds, memory
+
+
+_NAMES = ("vecchia", "GPBoost", "sines", "inducing points")
+
+
+def labels(n: int, names: list[str]) -> None:
+    """The table of labels and counts."""
+    import multiprocessing
+
+    print(
+        "| responses | lengthscale | method | RMSE of f | nats lost, or RMSE of rate | cover of f | s | GB |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for kind, lengthscale in (("poisson", 0.03), ("logistic", 0.05), ("logistic", 0.3)):
+        for name in names or _NAMES[: 4 if n <= 5000 else 3]:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                error, loss, cover, seconds, memory = pool.apply(
+                    latent_scores, (name, n, lengthscale, kind, 5)
+                )
+            print(
+                f"| {kind} | {lengthscale} | {name} | {error:.4f} | {loss:.5f} | {100 * cover:.1f}% | {seconds:.0f} | "
+                f"{memory:.1f} |",
+                flush=True,
+            )
+
+
 # ---------------------------------------------------------------- cost
 
 
@@ -341,11 +450,16 @@ def main() -> None:
     parser.add_argument("--king-county", action="store_true")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--labels", action="store_true")
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--largest", type=int, default=1_000_000)
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     if chosen.speed:
         speed(chosen.largest)
+    if chosen.labels:
+        labels(chosen.rows, chosen.names)
     if chosen.fields:
         fields()
     if chosen.heaton is not None:

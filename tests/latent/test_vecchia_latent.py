@@ -220,8 +220,7 @@ def test_posterior_root():
     C = preconditioner(c, near, FEATURES, LOGS)
     again, _ = found(c, AT, c.parameters, near, FEATURES, LOGS, signs(N, 2), C, gradient=False)
     assert_allclose(again.coordinates, mode.coordinates, atol=1e-6)
-    white = np.random.default_rng(5).standard_normal((2 * N + 4, 4000))
-    *parts, reached = posterior_root(again, white)
+    *parts, reached = posterior_root(again, 4000, (5,))
     assert reached
     ratio = np.sum(np.vstack(parts) ** 2, axis=1) / np.diag(expected)
     assert np.all(np.abs(ratio - 1.0) < 4.5 * np.sqrt(2.0 / 4000))
@@ -230,17 +229,13 @@ def test_posterior_root():
 def test_threads_change_no_bit():
     c = case_of("logistic", n=700)
     near, none = nearest_before(c.rows.t, 10), np.empty((700, 0))
-    probes, C, white = (
-        signs(700, 20),
-        preconditioner(c, near, none),
-        np.random.default_rng(1).standard_normal((1400, 20)),
-    )
+    probes, C = signs(700, 20), preconditioner(c, near, none)
     one, two = (
         found(c, AT, c.parameters, near, none, probes=probes, C=C, threads=threads) for threads in (1, 2)
     )
     assert one[1].value == two[1].value
     assert np.array_equal(one[1].slopes, two[1].slopes)
-    roots = [posterior_root(mode, white, threads)[0] for (mode, _), threads in ((one, 1), (two, 2))]
+    roots = [posterior_root(mode, 20, (1,), threads)[0] for (mode, _), threads in ((one, 1), (two, 2))]
     assert np.array_equal(*roots)
 
 

@@ -287,17 +287,19 @@ def _add_mode(pulls: _Pulls, mode: LatentMode, moved: np.ndarray | None) -> None
 
 
 def posterior_root(
-    mode: LatentMode, white: np.ndarray | None, threads: int = 1
+    mode: LatentMode, draws: int | None, seed: tuple[int, ...] = (), threads: int = 1
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     r"""A root of the posterior covariance: of the functions with neighbours (N, S), and of the weights (p, S).
 
     Parameters
     ----------
     mode : LatentMode
-    white : (2 N + p, S) array, optional
-        Standard normal numbers, of which S draws less their mean are made, :math:`\xi - T'R A^{-1} (RT\xi +
-        \epsilon)`; the sum of their squares over S has the covariance for its mean. Left out: the exact root, of
-        dense algebra, with S = N + p.
+    draws : int, optional
+        Make S draws less their mean, :math:`\xi - T'R A^{-1} (RT\xi + \epsilon)` of standard normal :math:`\xi` and
+        :math:`\epsilon`; the sum of their squares over S has the covariance for its mean. Left out: the exact root,
+        of dense algebra, with S = N + p.
+    seed : tuple of int
+        What the draws start from.
     threads : int
 
     Returns
@@ -308,19 +310,23 @@ def posterior_root(
     """
     latents, W = mode.latents, mode.density.information
     size, n = latents.size, latents.n
-    if white is None:
+    if draws is None:
         factor = latents.dense_factor(W)
         columns = solve_triangular(factor, np.eye(size), lower=True, trans=1, check_finite=False)
         return latents.factor.times(columns[:n]), latents.root[:, None] * columns[n:], True
-    columns, R = np.empty((size, white.shape[1])), np.sqrt(W)
+    near, weights, R = np.empty((n, draws)), np.empty((len(latents.root), draws)), np.sqrt(W)
 
     def work(start: int, end: int) -> bool:
-        part = np.ascontiguousarray(white[:, start:end])
-        right = R[:, None] * latents.times(part[:size]) + part[size:]
+        # A generator of its own for each block: the same draws whatever the threads.
+        rng = np.random.default_rng([*seed, start])
+        white = rng.standard_normal((size, end - start))
+        right = R[:, None] * latents.times(white) + rng.standard_normal((n, end - start))
         inner, reached = latents.solve_rows(right, R, _RESIDUAL)
-        columns[:, start:end] = part[:size] - latents.transposed(R[:, None] * inner)
+        white -= latents.transposed(R[:, None] * inner)
+        white /= np.sqrt(draws)
+        near[:, start:end] = latents.factor.times(white[:n])
+        weights[:, start:end] = latents.root[:, None] * white[n:]
         return reached
 
-    reached = all(in_blocks(white.shape[1], work, threads, _COLUMNS))
-    columns /= np.sqrt(white.shape[1])
-    return latents.factor.times(columns[:n]), latents.root[:, None] * columns[n:], reached
+    reached = all(in_blocks(draws, work, threads, _COLUMNS))
+    return near, weights, reached

@@ -156,7 +156,7 @@ class LatentVecchiaSpace(VecchiaSpace):
 
     @property
     def coarse(self) -> np.ndarray | None:
-        """The latents whose evidence is searched first: the first ones, which are random; None where all are few."""
+        """The latents that the search begins with, which are the first, random ones; None where all are few."""
         return np.arange(_PILOT) if self.n_latents > 2 * _PILOT else None
 
     def _neighbours(self, theta: np.ndarray, stage: str) -> np.ndarray:

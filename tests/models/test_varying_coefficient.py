@@ -1166,7 +1166,9 @@ def test_methods_that_a_response_does_not_have():
         UnsupportedMethodError, match=r"laplace.*Choose from exact, hsgp, inducing, vecchia, nuts"
     ):
         Varying().fit(data, "laplace", **DRAWS)
-    with pytest.raises(UnsupportedMethodError, match=r"exact.*Choose from laplace, inducing, hsgp, vecchia, nuts"):
+    with pytest.raises(
+        UnsupportedMethodError, match=r"exact.*Choose from laplace, inducing, hsgp, vecchia, nuts"
+    ):
         Varying(likelihood="poisson").fit(labelled(data, "poisson"), "exact", **DRAWS)
     with pytest.raises(UnsupportedMethodError, match="hsgp"):
         Varying(instance_kernel="matern52").fit(data, "hsgp", **DRAWS)

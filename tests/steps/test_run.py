@@ -7,10 +7,18 @@ import warnings
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import sparse
 
 import zoo
 from tests.steps import models
-from zoo.steps.advice import information_share, informed_share, scaled_condition
+from zoo.steps import gibbs
+from zoo.steps.advice import (
+    estimated_condition,
+    estimated_informed_share,
+    information_share,
+    informed_share,
+    scaled_condition,
+)
 from zoo.steps.run import conditional_nuts
 
 
@@ -64,11 +72,28 @@ def test_outlook_counts_rows_and_what_is_accepted_under_the_likelihood():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_outlook_of_a_block_that_is_too_large():
-    with pm.Model() as model:
-        b = pm.Normal("b", shape=2001)
-        pm.StudentT("y", nu=4.0, mu=b, sigma=1.0, observed=np.zeros(2001))
-    assert "too many" in zoo.augmented_step(model).outlook(sweeps=1).words()
+@pytest.mark.filterwarnings("ignore:PyTensor could not link")
+def test_outlook_of_a_large_block_is_estimated(monkeypatch):
+    exact = zoo.augmented_step(models.correlated_slopes(), interweave=False).outlook()
+    monkeypatch.setattr(gibbs, "LARGEST", 3)
+    found = zoo.augmented_step(models.correlated_slopes(), interweave=False).outlook()
+    assert exact.condition / 2.0 < found.condition < 2.0 * exact.condition
+    assert found.informed == pytest.approx(exact.informed, abs=0.15)
+    assert found._replace(condition=0.0, informed=0.0) == exact._replace(condition=0.0, informed=0.0)
+
+
+def test_estimates_from_draws_come_near_with_their_number():
+    rng = np.random.default_rng(0)
+    J = sparse.csr_array(rng.normal(size=(80, 30)) * (rng.random((80, 30)) < 0.3) * np.logspace(0, 1.5, 30))
+    prior = sparse.csr_array(sparse.diags_array(np.linspace(0.5, 2.0, 30)))
+    precision = sparse.csr_array(J.T @ J + prior)
+    learned = np.arange(30) < 8  # those of which the rows say least
+    exact = scaled_condition(precision.toarray())
+    share = informed_share(precision.toarray(), prior.toarray(), learned)
+    draws = rng.multivariate_normal(np.zeros(30), np.linalg.inv(precision.toarray()), size=20_000)
+    assert estimated_condition(precision, draws) == pytest.approx(exact, rel=0.1)
+    assert estimated_informed_share(prior, draws, learned) == pytest.approx(share, abs=0.02)
+    assert estimated_informed_share(prior, draws, learned & False) == 1.0
 
 
 def test_shares():

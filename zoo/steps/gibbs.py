@@ -9,7 +9,6 @@ itself. Most sweeps after the first ones of tuning move the block under the like
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,15 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.util import get_random_generator
 from scipy import sparse
 
-from zoo.steps.advice import LARGEST, Outlook, information_share, informed_share, scaled_condition
+from zoo.steps.advice import (
+    LARGEST,
+    Outlook,
+    estimated_condition,
+    estimated_informed_share,
+    information_share,
+    informed_share,
+    scaled_condition,
+)
 from zoo.steps.augmentations import DRAWS
 from zoo.steps.block_normal import block_normal, subtract_products
 from zoo.steps.interweaving import Interweaving, interwoven_scales
@@ -30,6 +37,9 @@ from zoo.steps.state import State
 from zoo.steps.term_rows import TermRows
 
 __all__ = ["AugmentedGibbs", "augmented_step"]
+
+# Draws from which the conditioning of a large block is estimated.
+_DRAWS = 60
 
 Point = dict[str, np.ndarray]
 
@@ -201,14 +211,19 @@ class AugmentedGibbs(BlockedStep):
             own, augmented = own + first, augmented + second
         moves = bool(np.any(rows.moving_terms >= k))
         rest = accepted, J.shape[1], len(w) - rows.n_prior, rows.shared
-        if J.shape[1] > LARGEST:
-            return Outlook(math.nan, own / augmented, 1.0, moves, *rest)
-        precision = (J.T @ sparse.diags_array(w) @ J).toarray()
-        prior = (J[: rows.n_prior].T @ sparse.diags_array(w[: rows.n_prior]) @ J[: rows.n_prior]).toarray()
         moved = {i for scale in self._interweaving.scales for i in scale.children}
-        learned = [known and i not in moved for i, known in enumerate(rows.learned)]
-        informed = informed_share(precision, prior, np.repeat(learned, np.diff(rows.starts)))
-        return Outlook(scaled_condition(precision), own / augmented, informed, moves, *rest)
+        alone = [is_learned and i not in moved for i, is_learned in enumerate(rows.learned)]
+        learned = np.repeat(alone, np.diff(rows.starts))
+        precision = sparse.csr_array(J.T @ sparse.diags_array(w) @ J)
+        of_prior = J[: rows.n_prior]
+        prior = sparse.csr_array(of_prior.T @ sparse.diags_array(w[: rows.n_prior]) @ of_prior)
+        if J.shape[1] > LARGEST:
+            pattern, zero = (rows.indptr, rows.indices, state.data), np.zeros(len(w))
+            draws = np.stack([self._normal.draw(self.rng, *pattern, w, zero) for _ in range(_DRAWS)])
+            informed = estimated_informed_share(prior, draws, learned)
+            return Outlook(estimated_condition(precision, draws), own / augmented, informed, moves, *rest)
+        informed = informed_share(precision.toarray(), prior.toarray(), learned)
+        return Outlook(scaled_condition(precision.toarray()), own / augmented, informed, moves, *rest)
 
     # ------------------------------------------------------------ the step
 

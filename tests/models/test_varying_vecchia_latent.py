@@ -249,9 +249,35 @@ def test_other_methods_keep_the_exact_prior():
     assert model.default_method(counts(20)) == "vecchia"
 
 
-def test_the_choice_does_not_take_it(monkeypatch):
-    monkeypatch.setattr(varying_fit, "_FEW_ROWS", 50)
-    assert varying_fit.choose(GP(likelihood="poisson"), counts()).method == "laplace"
+@pytest.mark.parametrize("kind", ["poisson", "logistic"])
+def test_the_choice_looks_at_the_range(kind, monkeypatch):
+    """Sines where they resolve the range that a pilot fit finds, and neighbours where they do not."""
+    monkeypatch.setattr(varying_fit, "_FEW_ROWS", 100)
+
+    def wave(n: int, length: float, seed: int = 3) -> zoo.MultiTaskData:
+        rng = np.random.default_rng(seed)
+        t = rng.uniform(0.0, 1.0, (n, 1))
+        f = 1.0 + np.sin(t[:, 0] / length)
+        y = (
+            rng.poisson(3.0 * np.exp(f))
+            if kind == "poisson"
+            else rng.random(n) < 1.0 / (1.0 + np.exp(4.0 - 4.0 * f))
+        )
+        return zoo.MultiTaskData.from_arrays(None, y.astype(float), t=t)
+
+    model = GP(likelihood=kind)
+    assert varying_fit.choose(model, wave(600, 0.3)).method == "laplace"
+    rough = wave(1500, 0.006)
+    found = varying_fit.choose(model, rough)
+    assert (found.method, found.approximation) == ("vecchia", "vecchia")
+    assert "each row is given its nearest ones" in found.reason
+    fit = model.fit(rough, **KW)
+    assert fit.method == "vecchia" and fit.idata["posterior"].attrs["chosen"].startswith(
+        "vecchia: 1,500 rows"
+    )
+    # Many columns of t have no basis: inducing points, as no comparison says more.
+    wide = zoo.MultiTaskData.from_arrays(None, rough.y, t=np.random.default_rng(0).normal(size=(1500, 4)))
+    assert varying_fit.choose(model, wide).method == "inducing"
 
 
 # ---------------------------------------------------------------- calibration

@@ -75,7 +75,7 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
         )
     if n <= _FEW_ROWS:
         return Choice(best, "none", f"{n:,} rows are few enough for exact algebra")
-    near = "vecchia" in factory.methods and best == "exact"
+    near = "vecchia" in factory.methods
     if kernel.has_basis and all(len(part.columns) <= 3 for part in kernel.parts):
         size = kernel.n_weights
         short = ""
@@ -90,7 +90,7 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
         reason = f"{n:,} rows, and a basis would have {size:,} functions"
     else:
         reason = f"{n:,} rows, and the kernel has no basis"
-    if near:
+    if near and best == "exact":
         return Choice("vecchia", "vecchia", f"{reason}; each row is given its nearest ones")
     return Choice("inducing", "fitc", f"{reason}; {factory.n_inducing:,} inducing points")
 

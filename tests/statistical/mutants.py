@@ -1145,6 +1145,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/inference/test_kernel_engines.py",),
     ),
     Mutant(
+        "mode_moved_by_expectation",
+        "the mode of zero-inflated counts moves by the expected information in the gradient of their evidence",
+        "zoo/latent/latent_gaussian.py",
+        "if second is not None:",
+        "if False:",
+        ("tests/latent/test_mode_movement.py",),
+    ),
+    Mutant(
         "neighbour_weights_slope",
         "variances given neighbours without the movement of the weights in their gradient",
         "zoo/ops/neighbour_weights.py",

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from zoo.inference.responses import Density, Responses
+from zoo.latent.mode_movement import second_derivative, solve_near
 from zoo.latent.newton import Step, approach, climb
 
 __all__ = ["BasisEvidence", "BasisMode", "BasisRegression", "Gram", "basis_evidence"]
@@ -226,7 +227,7 @@ def basis_evidence(
     moved = None
     if np.any(density.information_slope):
         s = rows.transposed(-0.5 * variance * density.information_slope)
-        moved = cho_solve((mode.factor, True), mode.root * s, check_finite=False)
+        moved = _movement(rows, mode, parameters, mode.root * s)
         slopes = slopes + moved * white
     inner = []
     for explicit, slope, information in rows.responses.parameter_slopes(mode.f, parameters):
@@ -235,6 +236,22 @@ def basis_evidence(
             total += float((mode.root * moved) @ rows.transposed(slope))
         inner.append(total)
     return BasisEvidence(value, slopes, np.array(inner), mode)
+
+
+def _movement(
+    rows: BasisRegression, mode: BasisMode, parameters: np.ndarray, change: np.ndarray
+) -> np.ndarray:
+    """How a change (p,) of the gradient in whitened weights moves the mode."""
+    density, root = mode.density, mode.root
+    assert density is not None and mode.f is not None
+
+    def near(c: np.ndarray) -> np.ndarray:
+        return np.asarray(cho_solve((mode.factor, True), c, check_finite=False))
+
+    second = second_derivative(rows.responses, density, mode.f, parameters)
+    if second is None:
+        return near(change)
+    return solve_near(lambda c: c + root * rows.transposed(second * rows.times(root * c)), near, change)
 
 
 class _Weights:

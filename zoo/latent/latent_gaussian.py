@@ -16,7 +16,8 @@ expected information. The derivative with respect to K is the matrix
     S = \tfrac12 a a' - \tfrac12 R + \tfrac12 (u a' + a u'), \quad R = (W^{-1} + K)^{-1}, \quad u = (I - R K) s,
     \quad s_n = -\tfrac12 \Sigma_{nn}\, \partial W_n / \partial f_n
 
-(their section 5.5.1; the last term is the movement of the mode), and :math:`\Sigma = (K^{-1} + W)^{-1}`. Both forms of
+(their section 5.5.1; the last term is the movement of the mode, which :mod:`zoo.latent.mode_movement` has where W is
+the expected information), and :math:`\Sigma = (K^{-1} + W)^{-1}`. Both forms of
 K here say what R does to a vector and what S does to the parts that K is made of, so that no matrix (n, n) is formed
 for the second:
 
@@ -38,6 +39,7 @@ from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from zoo.inference.responses import Density, NormalResponses, Responses
 from zoo.latent.function_conditional import JITTER
+from zoo.latent.mode_movement import second_derivative, solve_near
 from zoo.latent.newton import Step, climb
 
 __all__ = ["Dense", "Evidence", "LowRank", "Mode", "evidence", "find_mode"]
@@ -314,7 +316,10 @@ def evidence(
     u = s = None
     if moving:
         s = -0.5 * variance * density.information_slope
+        second = second_derivative(responses, density, f, parameters)
         u = s - solver.R(K.times(s))
+        if second is not None:
+            u = solve_near(lambda b: b + second * K.times(b), lambda b: b - solver.R(K.times(b)), s)
     bound = isinstance(K, LowRank) and not K.residual
     if isinstance(K, LowRank):
         lost = -0.5 * W if bound else np.zeros(len(W))

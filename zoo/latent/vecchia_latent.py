@@ -37,6 +37,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from zoo.inference.responses import Density, Responses
 from zoo.latent.krylov import log_quadrature
+from zoo.latent.mode_movement import second_derivative
 from zoo.latent.newton import climb
 from zoo.latent.vecchia import Rows, in_blocks
 from zoo.latent.vecchia_coordinates import Latents, Preconditioner, cholesky
@@ -51,8 +52,6 @@ _TOLERANCE_DENSE, _TOLERANCE, _RESIDUAL = 1e-18, 1e-15, 1e-6
 _LEAST = 1e-30
 # The change at which Lanczos' steps end, as a share of the sum of a block of probes; and the columns of a block.
 _QUADRATURE, _COLUMNS = 1e-9, 8
-# Of the difference quotient of a slope.
-_STEP = 1e-5
 
 
 class LatentMode(NamedTuple):
@@ -186,7 +185,8 @@ def latent_evidence(
     moved = None
     s = pulls.W * mode.density.information_slope
     if np.any(s):
-        second = _second_derivative(responses, mode, parameters)
+        second = second_derivative(responses, mode.density, mode.f, parameters)
+        second = W if second is None else second
         moved = latents.solve(latents.transposed(s[:, None]), second)[0][:, 0]
     _add_mode(pulls, mode, moved)
     inner = []
@@ -196,18 +196,6 @@ def latent_evidence(
         inner.append(total if shift is None else total + float(shift @ slope))
     slopes = pulled_slopes(rows, theta, latents.factor.neighbours, pulls.b, pulls.d, threads)
     return LatentEvidence(value, slopes, pulls.variances, np.array(inner))
-
-
-def _second_derivative(responses: Responses, mode: LatentMode, parameters: np.ndarray) -> np.ndarray:
-    """Minus the second derivative (N,) of the log density at the mode, by which the mode moves.
-
-    Where the information is an expectation it is something else, and the curvature leaves out what is below 0.
-    """
-    density = mode.density
-    if np.array_equal(density.information, density.curvature):
-        return density.information
-    above, below = (responses.density(mode.f + step, parameters).slope for step in (_STEP, -_STEP))
-    return (below - above) / (2.0 * _STEP)
 
 
 def _determinant(

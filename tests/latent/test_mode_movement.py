@@ -40,12 +40,13 @@ def test_gradient_is_that_of_differences(likelihood, approximation):
         y = np.minimum(y, 4.0) + 1.0
     data = zoo.MultiTaskData.from_arrays(None, y, t=t)
     factory = zoo.VaryingCoefficientGP(likelihood=likelihood, approximation=approximation, n_inducing=20)
-    rows, encoded = factory.prepare(data), factory.likelihood.encode(data)
+    space = space_of(factory, factory.prepare(data), factory.likelihood.encode(data))
 
     def evidence(z):
-        return space_of(factory, rows, encoded).evidence(z)  # anew: a space starts from the mode before
+        space.forget()  # weights start from the mode before
+        return space.evidence(z)
 
-    z = space_of(factory, rows, encoded).coordinates.start + 0.1
+    z = space.coordinates.start + 0.1
     _, gradient = evidence(z)
     expected = approx_fprime(z, lambda at: evidence(at)[0], 1e-5)
     np.testing.assert_allclose(gradient, expected, atol=1e-4 * np.abs(expected).max())

@@ -441,6 +441,8 @@ def test_what_cannot_be_done_is_refused():
         latent.prior("f", X)
         with pytest.raises(ValueError, match="prior\\(\\) has no noise"):
             latent.conditional("g", NEW, pred_noise=True)
+    with pytest.raises(TypeError, match=r"cov_func is .*Give a covariance function of pm.gp.cov"):
+        zoo.gp.Vecchia(cov_func=lambda x: x)
     with pytest.raises(TypeError, match="cannot be added to a Marginal"):
         gp + pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=1.0))
     with pytest.raises(ValueError, match="n_neighbours is 20 in one process and 3"):

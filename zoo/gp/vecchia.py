@@ -103,6 +103,11 @@ class Vecchia(Base):
         if ordering not in _ORDERINGS:
             raise ValueError(f"ordering is {ordering!r}. Use one of {', '.join(map(repr, _ORDERINGS))}.")
         self.ordering, self.neighbour_scales = ordering, neighbour_scales
+        if not isinstance(cov_func, BaseCovariance):
+            raise TypeError(
+                f"cov_func is {cov_func!r}. Give a covariance function of pm.gp.cov, or one of a subclass of its "
+                "Covariance."
+            )
         if compiled not in (None, True, False):
             raise ValueError(f"compiled is {compiled!r}. Use True, False or None.")
         self.compiled = compiled

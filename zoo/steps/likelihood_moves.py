@@ -94,8 +94,6 @@ class LikelihoodMoves:
 
     Attributes
     ----------
-    acceptance : list of float
-        Of each part, the share of its entries that moved, since the last fit; NaN before.
     complete : bool
         Whether the parts hold all that observed rows read.
     """
@@ -138,7 +136,7 @@ class LikelihoodMoves:
 
     @property
     def acceptance(self) -> list[float]:
-        """Of each part, the share of its entries that moved."""
+        """Of each part, the share of its entries that moved since the last fit; NaN before."""
         with np.errstate(invalid="ignore"):
             return list(map(float, self._moved / self._proposed))
 

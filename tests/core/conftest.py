@@ -2,6 +2,8 @@
 
 import pytest
 
+import zoo
+
 
 @pytest.fixture(scope="module", params=["dense", "sparse"])
 def layout(request):
@@ -10,3 +12,9 @@ def layout(request):
         if request.param == "sparse":
             patch.setattr("zoo.data.formula.MOST_DENSE", 0)
         yield request.param
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Four simulated tasks of two features, six rows each."""
+    return zoo.datasets.simulate_matrix_normal(4, 2, 6, random_seed=1)[0]

@@ -1,29 +1,23 @@
-"""Convergence: R-hat and effective sizes of every entry, the warning, and what the data say beforehand."""
+"""Whether chains have converged: the numbers, the warning, and what shows it."""
 
 from __future__ import annotations
 
 import math
 import threading
 import warnings
-from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-import joblib
 import matplotlib.pyplot as plt
 import numpy as np
-import pymc as pm
 import pytest
 import xarray as xr
 from rich.console import Console
 
 import zoo
 import zoo.core.factory
+from tests.core.walks import Walks, fit_and_warnings
 from zoo.core.convergence import LARGEST_R_HAT, LEAST_ESS, diagnose
-from zoo.core.data_look import look_at_data
-from zoo.core.factory import ModelFactory
-from zoo.core.fitting import data_look
-from zoo.core.methods import Method, Result
 from zoo.core.verdict import Verdict, verdict_of, warning_text
 from zoo.inference.run.chains import run_chains
 from zoo.inference.run.draw_store import Store
@@ -164,57 +158,8 @@ def test_columns_that_change_places_are_no_fault():
 # ---------------------------------------------------------------- fits
 
 
-@dataclass(frozen=True, kw_only=True)
-class Walks(ModelFactory):
-    """A model whose sampler is an autoregression with a planted fault."""
-
-    fault: str = ""
-
-    def priors(self, data):
-        pm.Normal("noise", 0.0, 1.0)
-        return {"coefficients": pm.Normal("coefficients", 0.0, 1.0, dims=("feature", "task"))}
-
-    def observe(self, data, f):
-        pm.Normal("y", f, 1.0, observed=data.y)
-
-    def method_table(self):
-        return [
-            Method("walk", "an autoregression", self._fit_walk),
-            Method("alone", "independent draws", self._fit_alone, independent=True),
-        ]
-
-    def _fit_alone(self, data, y, run):
-        return self._fit_walk(data, y, run)
-
-    def _fit_walk(self, data, y, run) -> Any:
-        rng = np.random.default_rng(run.random_seed)
-        shape = (run.chains, run.draws, data.n_features, data.n_tasks)
-        coefficients = rng.standard_normal(shape)
-        if self.fault == "stuck":
-            coefficients[-1, :, 1, 2] = 0.7
-        if self.fault == "modes":
-            coefficients[: run.chains // 2, :, 1, 2] += 6.0
-        posterior = {"coefficients": coefficients, "noise": rng.standard_normal(shape[:2])}
-        diverging = np.zeros(shape[:2], dtype=bool)
-        diverging[0, :3] = self.fault == "diverging"
-        return Result(posterior, {"diverging": diverging})
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return zoo.datasets.simulate_matrix_normal(4, 2, 6, random_seed=1)[0]
-
-
-def _fitted(rows, factory, **options):
-    options = {"draws": 500, "chains": 4, "random_seed": 1, "progress": False} | options
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit = factory.fit(rows, **options)
-    return fit, [w for w in caught if issubclass(w.category, zoo.ConvergenceWarning)]
-
-
 def test_good_chains_are_not_warned_of(rows):
-    fit, caught = _fitted(rows, Walks())
+    fit, caught = fit_and_warnings(rows, Walks())
     assert not caught
     attrs = fit.idata["sample_stats"].attrs
     assert attrs["convergence_entries"] == 9
@@ -225,13 +170,13 @@ def test_good_chains_are_not_warned_of(rows):
 
 @pytest.mark.parametrize("fault", ["stuck", "modes"])
 def test_one_bad_entry_is_named(rows, fault):
-    fit, caught = _fitted(rows, Walks(fault=fault))
+    fit, caught = fit_and_warnings(rows, Walks(fault=fault))
     [warning] = caught
     text = str(warning.message)
     assert "1 of 9 entries" in text
     assert "(coefficients[feature x1, task 2])" in text
     assert "More draws alone" in text
-    assert warning.filename == __file__
+    assert warning.filename == fit_and_warnings.__code__.co_filename  # where `fit` is called
     assert "not converged" in repr(fit)
     table = fit.diagnostics()
     assert list(table.columns) == ["r_hat", "ess_bulk", "ess_tail"]
@@ -241,7 +186,7 @@ def test_one_bad_entry_is_named(rows, fault):
 
 
 def test_divergences(rows):
-    fit, [warning] = _fitted(rows, Walks(fault="diverging"))
+    fit, [warning] = fit_and_warnings(rows, Walks(fault="diverging"))
     assert "3 of 2,000 transitions" in str(warning.message)
     assert "target_accept" in str(warning.message)
     assert "has not converged" not in str(warning.message)
@@ -249,35 +194,35 @@ def test_divergences(rows):
 
 
 def test_few_draws_and_one_chain(rows):
-    _, [warning] = _fitted(rows, Walks(), draws=3)
+    _, [warning] = fit_and_warnings(rows, Walks(), draws=3)
     assert "3 draws per chain are too few" in str(warning.message)
-    fit, [warning] = _fitted(rows, Walks(), draws=50)
+    fit, [warning] = fit_and_warnings(rows, Walks(), draws=50)
     assert "About " in str(warning.message) and "draws=" in str(warning.message)
-    fit, [warning] = _fitted(rows, Walks(), draws=50, chains=1)
+    fit, [warning] = fit_and_warnings(rows, Walks(), draws=50, chains=1)
     assert "R-hat needs two chains" in str(warning.message)
     assert fit.diagnostics()["r_hat"].isna().all()
-    fit, caught = _fitted(rows, Walks(), draws=500, chains=1)
+    fit, caught = fit_and_warnings(rows, Walks(), draws=500, chains=1)
     assert not caught and "R-hat" not in repr(fit)
 
 
 def test_independent_draws_are_not_judged(rows):
-    fit, caught = _fitted(rows, Walks(), draws=3, method="alone")
+    fit, caught = fit_and_warnings(rows, Walks(), draws=3, method="alone")
     assert not caught
     assert verdict_of(fit) is None
     assert "convergence_r_hat" not in fit.idata["sample_stats"].attrs
     for model in (zoo.IndependentTasks(), zoo.PooledTasks()):
-        assert not _fitted(rows, model, draws=3)[1]
+        assert not fit_and_warnings(rows, model, draws=3)[1]
 
 
 def test_estimates_have_no_diagnostics(rows):
-    fit, caught = _fitted(rows, zoo.NIWLinear(), method="em")
+    fit, caught = fit_and_warnings(rows, zoo.NIWLinear(), method="em")
     assert not caught
     with pytest.raises(ValueError, match="one estimate"):
         fit.diagnostics()
 
 
 def test_bad_names_and_too_few_draws_are_refused(rows):
-    fit, _ = _fitted(rows, Walks(), draws=3)
+    fit, _ = fit_and_warnings(rows, Walks(), draws=3)
     with pytest.raises(ValueError, match="var_names: 'eta'"):
         fit.diagnostics(["eta"])
     with pytest.raises(ValueError, match="3 draws per chain"):
@@ -286,7 +231,7 @@ def test_bad_names_and_too_few_draws_are_refused(rows):
 
 @pytest.mark.parametrize("chains", [1, 2])
 def test_the_verdict_survives_a_file(rows, tmp_path, chains):
-    fit, _ = _fitted(rows, Walks(fault="stuck"), chains=chains)
+    fit, _ = fit_and_warnings(rows, Walks(fault="stuck"), chains=chains)
     back = zoo.load(fit.save(tmp_path / "fit.nc"), factory=Walks)
     assert repr(back) == repr(fit)
     before, after = verdict_of(fit), verdict_of(back)
@@ -302,8 +247,8 @@ def test_the_verdict_survives_a_file(rows, tmp_path, chains):
 def test_a_checkpoint_is_judged_too(rows, tmp_path):
     model = zoo.MaxMargin(likelihood="epsilon_insensitive")
     options = dict(draws=20, tune=20, chains=2, method="gibbs", checkpoint=tmp_path / "run.zarr")
-    first, [warning] = _fitted(rows, model, **options)
-    again, [repeated] = _fitted(rows, model, **options)
+    first, [warning] = fit_and_warnings(rows, model, **options)
+    again, [repeated] = fit_and_warnings(rows, model, **options)
     assert str(warning.message) == str(repeated.message)
     assert verdict_of(first) == verdict_of(again)
 
@@ -313,15 +258,19 @@ def test_a_good_fit_of_few_rows_is_quiet_and_a_subclass_is_judged(rows):
         def coords(self, data):
             return {**super().coords(data), "mine": ["a"]}
 
-    fit, caught = _fitted(rows, zoo.MaxMargin(likelihood="epsilon_insensitive"), draws=1000, tune=300)
+    fit, caught = fit_and_warnings(
+        rows, zoo.MaxMargin(likelihood="epsilon_insensitive"), draws=1000, tune=300
+    )
     assert not caught, str(caught[0].message)
     assert verdict_of(fit).converged
-    _, caught = _fitted(rows, Mine(likelihood="epsilon_insensitive"), draws=10, tune=5)
+    _, caught = fit_and_warnings(rows, Mine(likelihood="epsilon_insensitive"), draws=10, tune=5)
     assert len(caught) == 1 and "Mine by 'gibbs'" in str(caught[0].message)
 
 
 def test_the_buffet_is_judged_by_what_has_an_order(rows):
-    fit, _ = _fitted(rows, zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive"), draws=30, tune=10)
+    fit, _ = fit_and_warnings(
+        rows, zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive"), draws=30, tune=10
+    )
     names = [name.split("[")[0] for name in fit.diagnostics().index]
     assert "Z" not in names
     assert {"coefficients", "task_cov"} <= set(names)
@@ -363,7 +312,7 @@ def test_extrapolation():
 def test_report_and_trace(rows, tmp_path):
     from zoo.report import run_report
 
-    fit, _ = _fitted(rows, Walks(fault="stuck"))
+    fit, _ = fit_and_warnings(rows, Walks(fault="stuck"))
     console = Console(record=True, width=300)
     written = run_report(fit, tmp_path / "report", console)
     assert "diagnostics.csv" in written
@@ -432,131 +381,6 @@ def test_the_bar_leaves_columns_without_order_alone(rows):
 # ---------------------------------------------------------------- the data
 
 
-def _table(**columns):
-    import pandas as pd
-
-    frame = pd.DataFrame(columns)
-    features = [name for name in frame if name not in ("y", "task")]
-    return zoo.MultiTaskData.from_frame(frame, y="y", task="task", features=features)
-
-
-def _columns(seed=0, tasks=6, size=20):
-    rng = np.random.default_rng(seed)
-    task = np.repeat(np.arange(tasks), size)
-    x = rng.standard_normal(len(task))
-    return rng, task, {"y": rng.standard_normal(len(task)), "task": [f"t{t}" for t in task], "x": x}
-
-
-def test_features_that_stand_still_within_tasks():
-    rng, task, columns = _columns()
-    group = rng.standard_normal(6)[task]
-    assert look_at_data(_table(**columns, one=1.0)) == ""
-    assert look_at_data(_table(**columns, zero=0.0, one=1.0)) == ""
-    text = look_at_data(_table(**columns, one=1.0, group=group, nearly=group**2 + 0.01 * columns["x"]))
-    assert "'one', 'group' and 'nearly'" in text and "'x'" not in text
-    text = look_at_data(_table(**columns, one=1.0, group=group + 0.5 * rng.standard_normal(len(task))))
-    assert text == ""
-
-
-def test_duplicates():
-    rng, task, columns = _columns()
-    assert "'x' and 'twice' (equal up to scale)" in look_at_data(
-        _table(**columns, twice=3.0 - 2.0 * columns["x"])
-    )
-    near = columns["x"] + 0.07 * rng.standard_normal(len(task))
-    assert "'x' and 'near' (correlation 0.99" in look_at_data(_table(**columns, near=near))
-    far = columns["x"] + 0.3 * rng.standard_normal(len(task))
-    assert look_at_data(_table(**columns, far=far)) == ""
-
-
-def test_features_that_depend_on_one_another():
-    rng, task, columns = _columns()
-    above, below = rng.standard_normal((2, len(task)))
-    columns = {**columns, "above": above, "below": below}
-    assert look_at_data(_table(**columns, living=above + below + 0.3 * rng.standard_normal(len(task)))) == ""
-    text = look_at_data(_table(**columns, living=100.0 * (above + below)))
-    assert "Features 'above', 'below' and 'living' are linearly dependent" in text
-    assert "'x'" not in text
-
-
-def test_columns_of_a_category_depend_on_one_another_beside_a_constant():
-    rng, task, columns = _columns()
-    level = rng.integers(3, size=len(task))
-    one_hots = {f"level {k}": (level == k).astype(float) for k in range(3)}
-    assert look_at_data(_table(**columns, **one_hots)) == ""
-    text = look_at_data(_table(**columns, **one_hots, one=1.0))
-    assert "Features 'level 0', 'level 1' and 'level 2' are linearly dependent" in text
-    assert "'x'" not in text and "'one'" not in text
-
-
-def test_two_sets_of_dependent_features_are_told_apart():
-    rng, task, columns = _columns()
-    a, b, c, d = rng.standard_normal((4, len(task)))
-    data = _table(**columns, a=a, b=b, ab=a - 2.0 * b, c=c, d=d, cd=c + 1e3 * d)
-    assert "'a', 'b' and 'ab'; and 'c', 'd' and 'cd' are linearly dependent" in look_at_data(data)
-
-
-def test_dependence_of_more_features_than_rows_is_not_said():
-    rng, _, columns = _columns(tasks=3, size=2)
-    assert look_at_data(_table(**columns, **{f"z{j}": rng.standard_normal(6) for j in range(6)})) == ""
-
-
-def test_dependence_that_a_few_rows_of_many_break(monkeypatch):
-    rng, task, columns = _columns(size=100)
-    monkeypatch.setattr("zoo.core.data_look._ROWS_TO_DEPEND", 50)
-    a, b = rng.standard_normal((2, len(task)))
-    total = a + b
-    assert "are linearly dependent" in look_at_data(_table(**columns, a=a, b=b, total=total))
-    total[7] += 1.0
-    assert "are linearly dependent" not in look_at_data(_table(**columns, a=a, b=b, total=total))
-
-
-def test_classes_that_one_feature_separates():
-    rng, task, columns = _columns()
-    columns["y"] = np.where(rng.standard_normal(len(task)) > 0.0, 1.0, -1.0)
-    data = _table(**columns)
-    assert look_at_data(data, data.y) == ""
-    columns["x"] = np.where(task == 4, columns["y"] + 0.1 * columns["x"], columns["x"])
-    data = _table(**columns)
-    assert "'t4' by 'x'" in look_at_data(data, data.y)
-    assert look_at_data(data) == ""
-
-
-def test_what_is_not_looked_at():
-    sparse = pytest.importorskip("scipy.sparse")
-    _, task, columns = _columns()
-    X = np.column_stack([columns["x"], columns["x"], np.ones(len(task)), np.ones(len(task))])
-    dense = zoo.MultiTaskData.from_arrays(X, columns["y"], task=columns["task"])
-    assert look_at_data(dense) != ""
-    assert (
-        look_at_data(zoo.MultiTaskData.from_arrays(sparse.csr_matrix(X), columns["y"], task=columns["task"]))
-        == ""
-    )
-    assert look_at_data(replace(dense, inputs=dense.inputs[:, :0], feature_names=())) == ""
-
-
-def test_the_message_is_printed_kept_and_repeated(capsys):
-    _, _, columns = _columns()
-    data = _table(**columns, twice=2.0 * columns["x"])
-    said = "'x' and 'twice'"
-    fit, [warning] = _fitted(data, Walks(fault="stuck"), progress=True)
-    assert said in capsys.readouterr().out
-    assert said in fit.idata["sample_stats"].attrs["data_look"]
-    assert "A likely cause lies in the data" in str(warning.message)
-    fit, caught = _fitted(data, Walks())
-    assert not caught and capsys.readouterr().out == ""
-    # No coefficient for each task and feature, no message; none of independent draws either.
-    for model, options in (
-        (zoo.PooledTasks(), {"method": "nuts", "nuts": None}),
-        (zoo.IndependentTasks(), {}),
-    ):
-        options.pop("nuts", None)
-        if options.get("method") == "nuts":
-            assert data_look(model, data, model.validate(data)) == ""
-            continue
-        assert "data_look" not in _fitted(data, model, draws=5)[0].idata["sample_stats"].attrs
-
-
 def test_a_selection_warns_once(rows):
     grid = {"fault": ["stuck", ""]}
     with warnings.catch_warnings(record=True) as caught:
@@ -577,106 +401,3 @@ def test_jobs_warn_once(tmp_path):
     with pytest.warns(zoo.ConvergenceWarning, match="2 of 3 jobs") as caught:
         outcome = run_jobs(jobs, tmp_path, progress=False)
     assert len(caught) == 1 and len(outcome.results) == 3
-
-
-# ---------------------------------------------------------------- as many draws as it takes
-
-
-@pytest.mark.parametrize("model", [zoo.MaxMargin(likelihood="epsilon_insensitive"), zoo.NIWLinear()])
-def test_chains_go_on_until_they_have_converged(rows, model, monkeypatch):
-    """The draws are, bit for bit, those of a plain fit of the number that was reached."""
-    monkeypatch.setattr("zoo.core.auto_draws.FIRST_ROUND", 40)
-    fit, caught = _fitted(rows, model, method="gibbs", draws="auto", tune=100)
-    assert not caught
-    reached = fit.posterior.sizes["draw"]
-    assert reached in {40 * 2**k for k in range(2, 10)}
-    table = fit.diagnostics()
-    assert table["r_hat"].max() <= LARGEST_R_HAT and table["ess_bulk"].min() >= 400
-    plain, _ = _fitted(rows, model, method="gibbs", draws=reached, tune=100)
-    assert plain.posterior.equals(fit.posterior)
-    assert plain.idata["sample_stats"].equals(fit.idata["sample_stats"])
-    half, _ = _fitted(rows, model, method="gibbs", draws=reached // 2, tune=100)
-    assert not verdict_of(half).converged or half.diagnostics()["ess_bulk"].min() < 400
-
-
-def test_where_the_chains_stop(rows, monkeypatch):
-    model = zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive")
-    monkeypatch.setattr("zoo.core.auto_draws.FIRST_ROUND", 10)
-    options = dict(method="gibbs", draws="auto", tune=5)
-    fit, [warning] = _fitted(rows, model, max_draws=25, thin=2, **options)
-    assert fit.posterior.sizes["draw"] == 25
-    assert "stopped at max_draws=25" in str(warning.message)
-    assert "interrupted" not in fit.idata["posterior"].attrs
-    plain, _ = _fitted(rows, model, method="gibbs", draws=25, tune=5, thin=2)
-    assert plain.posterior.equals(fit.posterior)
-    fit, [warning] = _fitted(rows, model, max_seconds=1e-6, **options)
-    assert fit.posterior.sizes["draw"] == 10
-    assert "longer than max_seconds" in str(warning.message)
-
-    from zoo.support.memory import InsufficientMemoryError
-
-    def full(model, data, y, method, run, keep, draws=None):
-        if draws is not None:
-            raise InsufficientMemoryError("it is full")
-        return "draws"
-
-    monkeypatch.setattr("zoo.core.fitting.choose_keep", full)
-    fit, [warning] = _fitted(rows, model, **options)
-    assert fit.posterior.sizes["draw"] == 10
-    assert "do not fit into memory: it is full" in str(warning.message)
-
-
-def test_the_bar_grows_with_the_rounds(rows, monkeypatch, capsys):
-    monkeypatch.setattr("zoo.core.auto_draws.FIRST_ROUND", 10)
-    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
-    _fitted(rows, model, method="gibbs", draws="auto", tune=5, max_draws=40, chains=2, progress=True)
-    assert "90/90" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_in_a_later_round_says_so(rows, monkeypatch):
-    from zoo.core.auto_draws import AutoDraws
-
-    asked = []
-    decide = AutoDraws.__call__
-
-    def then_interrupt(self, posterior, done):
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(decide(self, posterior, done))
-        return asked[0]
-
-    monkeypatch.setattr(AutoDraws, "__call__", then_interrupt)
-    monkeypatch.setattr("zoo.core.auto_draws.FIRST_ROUND", 10)
-    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
-    fit, _ = _fitted(rows, model, method="gibbs", draws="auto", tune=5)
-    # The round was finished, so that nothing is short.
-    assert fit.posterior.sizes["draw"] == asked[0] == 20
-
-
-def test_where_chains_cannot_go_on(rows, tmp_path):
-    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
-    refused = zoo.core.methods.UnsupportedMethodError
-    with pytest.raises(refused, match=r"'nuts' of MaxMargin.*give a number of draws.*or use method 'gibbs'"):
-        model.fit(rows, "nuts", draws="auto")
-    with pytest.raises(refused, match=r"'exact' of PooledTasks.*no Markov chains"):
-        zoo.PooledTasks().fit(rows, draws="auto")
-    with pytest.raises(refused, match="'em' of NIWLinear"):
-        zoo.NIWLinear().fit(rows, "em", draws="auto")
-    with pytest.raises(refused, match="`checkpoint`"):
-        model.fit(rows, draws="auto", checkpoint=tmp_path / "run.zarr")
-    with pytest.raises(ValueError, match="chains=1 has no R-hat"):
-        model.fit(rows, draws="auto", chains=1)
-    with pytest.raises(ValueError, match="draws: 'many'"):
-        model.fit(rows, draws="many")
-    with pytest.raises(ValueError, match="max_draws is given with draws=1000"):
-        model.fit(rows, max_draws=5)
-    with pytest.raises(ValueError, match="max_seconds"):
-        model.fit(rows, draws="auto", max_seconds=-1.0)
-    with pytest.raises(ValueError, match="max_draws is 3"):
-        model.fit(rows, draws="auto", max_draws=3)
-    with (
-        joblib.parallel_config(backend="loky", n_jobs=2),
-        pytest.raises(ValueError, match="threads of this process"),
-    ):
-        model.fit(rows, draws="auto", random_seed=1, progress=False)

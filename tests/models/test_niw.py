@@ -1,4 +1,4 @@
-"""Normal-inverse-Wishart hierarchies: the posterior against closed forms, quadrature and NUTS; EM; new tasks."""
+"""Normal-inverse-Wishart hierarchies: the full-Bayes posterior, new tasks, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,44 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from scipy import stats
-from scipy.sparse import csr_matrix
 
 import zoo
 from tests.comparisons import largest_z, mean_and_error
+from tests.models.populations import Z_LIMIT, functions_on_shared_inputs, tasks_of_a_population
 from zoo.core.methods import UnsupportedMethodError
-from zoo.distributions import NormalInverseWishart
-
-# |z| above this in one of some 50 means: 3e-4 a test under the null.
-_Z = 4.5
-
-
-def _tasks(sizes=(4, 6, 5, 3, 7, 5), D=3, noise=0.4, seed=0):
-    rng = np.random.default_rng(seed)
-    task = np.repeat(np.arange(len(sizes)), sizes)
-    X = rng.normal(size=(len(task), D))
-    X[:, 0] = 1.0
-    w = 0.5 * rng.normal(size=(len(sizes), D)) + rng.normal(size=D)
-    y = (X * w[task]).sum(axis=1) + noise * rng.normal(size=len(task))
-    return zoo.MultiTaskData.from_arrays(X, y, [f"t{i}" for i in task])
-
-
-def _functions(extra=(), T=20, n=15, seed=0):
-    """Noisy functions on shared inputs, half of the labels missing; ``extra`` inputs have no labels."""
-    rng = np.random.default_rng(seed)
-    x = np.linspace(-1, 1, n)
-    Y = np.full((n + len(extra), T), np.nan)
-    for t in range(T):
-        seen = rng.random(n) < 0.5
-        seen[:2] = True
-        Y[:n][seen, t] = np.sin(2 * rng.uniform(0.5, 2) * x + rng.normal())[seen] + 0.2 * rng.normal(
-            size=seen.sum()
-        )
-    return zoo.MultiTaskData.from_multilabel(np.append(x, extra)[:, None], Y)
 
 
 def _quantities(posterior: xr.Dataset, names=("coefficients", "population_mean", "feature_cov")):
@@ -77,7 +47,7 @@ def test_gibbs_and_nuts_agree():
         pi=0.3,
         scale=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]],
     )
-    data = _tasks()
+    data = tasks_of_a_population()
     options = {"tune": 500, "chains": 2, "progress": False}
     gibbs = model.fit(data, "gibbs", draws=8000, random_seed=1, group_moves=False, **options)
     moves = model.fit(data, "gibbs", draws=8000, random_seed=2, group_moves=True, **options)
@@ -85,12 +55,12 @@ def test_gibbs_and_nuts_agree():
     first, second, third = (_quantities(fit.posterior) for fit in (gibbs, moves, nuts))
     for pair in ((first, second), (first, third), (second, third)):
         z, where = largest_z(*pair)
-        assert z < _Z, where
+        assert z < Z_LIMIT, where
 
 
 def test_known_population_covariance_and_noise_give_the_closed_form():
     """Very sure priors of C and of the noise: coefficients and their mean are jointly Gaussian."""
-    data, sure, noise, pi = _tasks(), 1e9, 0.4, 0.5
+    data, sure, noise, pi = tasks_of_a_population(), 1e9, 0.4, 0.5
     C = np.array([[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]])
     model = zoo.NIWLinear(
         pi=pi,
@@ -110,9 +80,9 @@ def test_known_population_covariance_and_noise_give_the_closed_form():
     w = draws["coefficients"].transpose("chain", "draw", "task", "feature").to_numpy().reshape(2, -1, T * D)
     for i in range(T * D):
         estimate, error = mean_and_error(w[..., i])
-        assert abs(estimate - mean[i]) < _Z * error
+        assert abs(estimate - mean[i]) < Z_LIMIT * error
         square, error = mean_and_error((w[..., i] - mean[i]) ** 2)
-        assert abs(square - cov[i, i]) < _Z * error
+        assert abs(square - cov[i, i]) < Z_LIMIT * error
 
 
 @pytest.mark.statistical
@@ -137,7 +107,7 @@ def test_one_function_against_quadrature():
     for i in range(2):
         for power in (1, 2):
             estimate, error = mean_and_error(f[..., i] ** power)
-            assert abs(estimate - np.sum(weight * points[..., i] ** power)) < _Z * error
+            assert abs(estimate - np.sum(weight * points[..., i] ** power)) < Z_LIMIT * error
 
 
 @pytest.mark.scheduled
@@ -147,8 +117,8 @@ def test_predictions_elsewhere_are_those_with_the_inputs_in_the_data():
     x = np.array([-0.35, 0.55, 1.6])
     model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.ExpQuad(1, ls=0.6) * 0.8, pi=0.5)
     options = {"method": "gibbs", "draws": 10000, "tune": 500, "chains": 4, "progress": False}
-    small = model.fit(_functions(T=4, n=5), random_seed=1, **options)
-    large = model.fit(_functions(x, T=4, n=5), random_seed=2, **options)
+    small = model.fit(functions_on_shared_inputs(T=4, n=5), random_seed=1, **options)
+    large = model.fit(functions_on_shared_inputs(x, T=4, n=5), random_seed=2, **options)
     inductive = small.predict_draws(x[:, None], "task 1", random_seed=3)["f"].to_numpy()
     new = small.predict_draws(x[:, None], new_task=True, random_seed=3)["f"].to_numpy()
     values = large.posterior["function_values"].isel(input=slice(5, None))
@@ -191,7 +161,7 @@ def test_dawids_delta_holds_for_subsets_and_the_textbook_nu_does_not():
 @pytest.mark.statistical
 def test_lkj_prior():
     """Unit rows, and each correlation of 4 x 4 has the LKJ's margin, beta(eta - 1 + 4/2) on (-1, 1)."""
-    data = _tasks(D=4)
+    data = tasks_of_a_population(D=4)
     model = zoo.NIWLinear(covariance_prior="lkj", scale=1.0).build(data)
     C = pm.draw(model["feature_cov"], draws=3000, random_seed=1)
     deviation = np.sqrt(np.diagonal(C, axis1=1, axis2=2))
@@ -204,14 +174,14 @@ def test_lkj_prior():
 
 def test_draws_do_not_depend_on_cores():
     """Bit for bit."""
-    model, data = zoo.NIWLinear(), _tasks()
+    model, data = zoo.NIWLinear(), tasks_of_a_population()
     options = {"method": "gibbs", "draws": 5, "tune": 5, "chains": 2, "random_seed": 4, "progress": False}
     assert model.fit(data, cores=1, **options).posterior.equals(model.fit(data, cores=2, **options).posterior)
 
 
 def test_starting_values_come_back():
     """``set_values`` puts a draw into the state."""
-    data = _tasks()
+    data = tasks_of_a_population()
     model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), scale=0.3)
     kernel = model.gibbs_kernel(model.prepare(data), data.y)
     rng = np.random.default_rng(0)
@@ -223,162 +193,13 @@ def test_starting_values_come_back():
         np.testing.assert_allclose(kernel.record(second)[name], value, rtol=1e-9, atol=1e-12)
 
 
-# ---------------------------------------------------------------- EM
-
-
-def test_inductive_and_transductive_em_agree():
-    """Theorems 5.2 and 5.3: after the same number of EM steps unlabelled inputs change nothing, to 1e-8."""
-    x = np.array([-0.33, 0.1234, 1.3])
-    model = zoo.NIWGaussianProcess(
-        base_kernel=pm.gp.cov.Matern32(1, ls=0.4), likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat())
-    )
-    options = {"method": "em", "progress": False, "accelerate": False, "max_iter": 300, "tol": 1e-14}
-    small, large = model.fit(_functions(), **options), model.fit(_functions(x), **options)
-    assert abs(float(small.posterior["noise"].squeeze() - large.posterior["noise"].squeeze())) < 1e-8
-    for task in ("task 3", "task 11"):
-        inductive = small.predict(x[:, None], task, random_seed=1)["mean"].to_numpy()
-        transductive = large.posterior["function_values"].sel(task=task)[0, 0, 15:].to_numpy()
-        np.testing.assert_allclose(inductive, transductive, atol=1e-8)
-        old = large.posterior["function_values"].sel(task=task)[0, 0, :15].to_numpy()
-        np.testing.assert_allclose(small.posterior["function_values"].sel(task=task)[0, 0], old, atol=1e-8)
-
-
-def test_em_is_monotone_and_reports_its_traces():
-    """Two traces of one length; the penalised one never falls."""
-    stats_ = (
-        zoo.NIWLinear(likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat()))
-        .fit(_tasks(), "em", progress=False)
-        .idata["sample_stats"]
-    )
-    trace = stats_["penalised_log_likelihood"].to_numpy()[0]
-    assert stats_["log_likelihood"].shape == stats_["penalised_log_likelihood"].shape
-    assert len(trace) > 3
-    assert np.all(np.diff(trace) >= -1e-9 * np.abs(trace[1:]))
-
-
-def test_em_with_the_full_bayes_prior_is_its_mode():
-    """``tau="prior"``: the gradient of log p(mu, C, sigma^2 | y) is zero there (sigma^2 has no Jacobian)."""
-    data = _tasks()
-    model = zoo.NIWLinear(tau="prior", delta=3.0, pi=0.7)
-    point = model.fit(data, "em", progress=False, tol=1e-12, max_iter=20000).posterior.isel(chain=0, draw=0)
-    mean, C = point["population_mean"].to_numpy(), point["feature_cov"].to_numpy()
-    noise = float(point["noise"])
-    D = len(mean)
-    upper = np.triu_indices(D)
-    m, cov = pt.dvector(), pt.dmatrix()
-    prior = pytensor.function(
-        [m, cov], NormalInverseWishart.logp(m, cov, pi=0.7, delta=3.0, scale=np.eye(D) / D)
-    )
-    variance_law = stats.invgamma(0.5, scale=0.005)
-
-    def log_posterior(theta):
-        m_, s2 = theta[:D], theta[-1]
-        cov_ = np.zeros((D, D))
-        cov_[upper] = theta[D:-1]
-        cov_ = cov_ + np.triu(cov_, 1).T
-        total = float(prior(m_, cov_)) + variance_law.logpdf(s2)
-        for rows in data.rows_by_task():
-            X = data.X[rows]
-            total += stats.multivariate_normal(X @ m_, X @ cov_ @ X.T + s2 * np.eye(len(rows))).logpdf(
-                data.y[rows]
-            )
-        return total
-
-    theta = np.concatenate([mean, C[upper], [noise**2]])
-    for i in range(len(theta)):
-        step = np.zeros(len(theta))
-        step[i] = 1e-4
-        slope = (log_posterior(theta + step) - log_posterior(theta - step)) / 2e-4
-        curvature = (
-            log_posterior(theta + step) - 2 * log_posterior(theta) + log_posterior(theta - step)
-        ) / 1e-8
-        assert abs(slope / curvature) < 1e-4, i
-
-
-def test_em_predictions_have_the_conditional_variance():
-    """The sd of an EM fit is that of the Gaussian posterior given the population; 1,000 draws stand for it."""
-    data = _tasks()
-    fit = zoo.NIWLinear().fit(data, "em", progress=False)
-    X = data.X[:5]
-    predicted = fit.predict(X, "t2", random_seed=1)
-    w = fit.posterior["coefficients"].sel(task="t2")[0, 0].to_numpy()
-    cov = fit.posterior["coefficients_cov"].sel(task="t2")[0, 0].to_numpy()
-    sd = np.sqrt(np.einsum("nd,de,ne->n", X, cov, X) + float(fit.posterior["noise"].squeeze()) ** 2)
-    np.testing.assert_allclose(predicted["mean"], X @ w, atol=1e-10)
-    # A standard deviation from 1,000 draws has a relative error of 2.2%.
-    np.testing.assert_allclose(predicted["sd"], sd, rtol=_Z * 0.0224)
-
-
-# ---------------------------------------------------------------- learned kernel
-
-
-def test_learned_kernel_of_em():
-    """Eq (18) gives back K at the inputs, and eq (19) its mixture with the base kernel, by tau and T."""
-    data = _functions()
-    fit = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.4), tau=2.0).fit(
-        data, "em", progress=False
-    )
-    K = fit.posterior["function_cov"][0, 0].to_numpy()
-    kappa = zoo.kernels.kernel_matrix(pm.gp.cov.Matern32(1, ls=0.4), data.inputs)
-    np.testing.assert_allclose(fit.learned_kernel(combine=False).kernel_matrix(data.inputs), K, atol=1e-8)
-    mixed = (data.n_tasks * K + 2.0 * kappa) / (2.0 + data.n_tasks)
-    np.testing.assert_allclose(fit.learned_kernel().kernel_matrix(data.inputs), mixed, atol=1e-8)
-    mean = fit.posterior["function_mean"][0, 0].to_numpy()
-    np.testing.assert_allclose(fit.learned_kernel().mean_values(data.inputs), mean, atol=1e-8)
-
-
-def test_learned_kernel_of_linear_tasks():
-    """x' C x', with the posterior mean of C; after EM combined with the scale."""
-    data = _tasks()
-    fit = zoo.NIWLinear(scale=0.5, tau=3.0).fit(data, "em", progress=False)
-    C = fit.posterior["feature_cov"][0, 0].to_numpy()
-    X = data.X[:4]
-    np.testing.assert_allclose(fit.learned_kernel(combine=False).kernel_matrix(X), X @ C @ X.T)
-    mixed = (6 * C + 3.0 * 0.5 * np.eye(3)) / (3.0 + 6)
-    np.testing.assert_allclose(fit.learned_kernel().kernel_matrix(X), X @ mixed @ X.T)
-
-
-@pytest.mark.parametrize("method", ["em", "gibbs"])
-def test_draws_of_the_kernel_have_its_mean(method):
-    """At inputs of the fit and elsewhere, linear tasks and functions."""
-    options = {"draws": 30, "tune": 5, "chains": 2, "random_seed": 1, "progress": False}
-    data, X = _functions(T=4, n=6), np.array([[-1.0], [0.3], [2.0]])
-    functions = zoo.NIWGaussianProcess(base_kernel="matern32").fit(data, method, **options)
-    linear = zoo.NIWLinear(scale=0.3).fit(_tasks(), method, **options)
-    for fit, points in ((functions, X), (linear, np.eye(3))):
-        for combine in (False, True):
-            draws = fit.learned_kernel_draws(points, combine=combine)
-            assert draws.dims == ("chain", "draw", "point", "point_bis")
-            learned = fit.learned_kernel(combine=combine).kernel_matrix(points)
-            np.testing.assert_allclose(draws.mean(("chain", "draw")), learned, atol=1e-9)
-
-
-def test_sparse_inputs_give_the_dense_answer():
-    """A linear kernel on csr and on dense inputs, predictions and kernel."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 40)) * (rng.random((12, 40)) < 0.2)
-    Y = rng.normal(size=(12, 5))
-    Y[rng.random(Y.shape) < 0.3] = np.nan
-    model = zoo.NIWGaussianProcess(base_kernel="linear")
-    new = rng.normal(size=(3, 40))
-    answers = []
-    for form in (np.asarray, csr_matrix):
-        fit = model.fit(
-            zoo.MultiTaskData.from_multilabel(form(X), Y), "em", progress=False, max_iter=30, tol=1e-14
-        )
-        answers.append(fit.predict(form(new), "task 2", random_seed=1)["mean"].to_numpy())
-        answers.append(fit.learned_kernel().kernel_matrix(form(new)))
-    np.testing.assert_allclose(answers[0], answers[2], atol=1e-8)
-    np.testing.assert_allclose(answers[1], answers[3], atol=1e-8)
-
-
 # ---------------------------------------------------------------- new tasks
 
 
 @pytest.mark.parametrize("method", ["em", "gibbs"])
 def test_condition_on_a_few_labels(method, tmp_path):
     """Coefficients of a new task are those of Gaussian regression given each draw of the population."""
-    data = _tasks().standardize()
+    data = tasks_of_a_population().standardize()
     fit = zoo.NIWLinear().fit(data, method, draws=400, tune=100, chains=2, random_seed=1, progress=False)
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(3, 3)), rng.normal(size=3)
@@ -410,7 +231,7 @@ def test_condition_on_a_few_labels(method, tmp_path):
 
 def test_condition_a_function_that_repeats_a_task():
     """EM: a new task with the rows of an old one gets its function, also where the inputs are given again."""
-    data = _functions()
+    data = functions_on_shared_inputs()
     fit = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.4)).fit(data, "em", progress=False)
     rows = data.rows_by_task()[3]
     copy = zoo.MultiTaskData.from_arrays(data.X[rows], data.y[rows], ["copy"] * len(rows))
@@ -428,7 +249,7 @@ def test_condition_a_function_that_repeats_a_task():
 def test_a_function_at_inputs_never_seen():
     """Labels of a new task far from all inputs pull its function only as far as the base kernel lets them."""
     fit = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.4)).fit(
-        _functions(), "em", progress=False
+        functions_on_shared_inputs(), "em", progress=False
     )
     far = zoo.MultiTaskData.from_arrays(np.array([[9.0]]), np.array([30.0]), ["far"])
     near = fit.predict(np.array([[0.0]]), new_task=True, random_seed=1)["mean"]
@@ -455,21 +276,12 @@ def test_wrong_fields_are_named():
         with pytest.raises(ValueError, match=name):
             zoo.NIWLinear(**fields)
     with pytest.raises(ValueError, match="scale is 2 x 2, but the data have 3 features"):
-        zoo.NIWLinear(scale=np.eye(2)).build(_tasks())
-
-
-@pytest.mark.parametrize("method", ["gibbs", "nuts"])
-def test_only_em_does_without_a_prior_of_the_noise(method):
-    """The message says which method needs what."""
-    with pytest.raises(ValueError, match='only method="em"'):
-        zoo.NIWLinear(likelihood=zoo.Gaussian(noise=zoo.likelihoods.Flat())).fit(
-            _tasks(), method, draws=2, tune=2, chains=1, progress=False
-        )
+        zoo.NIWLinear(scale=np.eye(2)).build(tasks_of_a_population())
 
 
 def test_wrong_base_kernels():
     """Of other inputs, not a covariance, not positive semi-definite at the data."""
-    data = _functions(T=2, n=4)
+    data = functions_on_shared_inputs(T=2, n=4)
 
     class Negative(pm.gp.cov.Covariance):
         def full(self, X, Xs=None):
@@ -494,7 +306,9 @@ def test_a_covariance_of_the_users_own(tmp_path):
     class Mine(pm.gp.cov.ExpQuad):
         pass
 
-    fit = zoo.NIWGaussianProcess(base_kernel=Mine(1, ls=0.5)).fit(_functions(T=3, n=5), "em", progress=False)
+    fit = zoo.NIWGaussianProcess(base_kernel=Mine(1, ls=0.5)).fit(
+        functions_on_shared_inputs(T=3, n=5), "em", progress=False
+    )
     assert np.isfinite(fit.predict(np.array([[0.1]]), "task 0")["mean"]).all()
     with pytest.raises(TypeError, match="base_covariance"):
         fit.save(tmp_path / "fit.nc")
@@ -502,7 +316,7 @@ def test_a_covariance_of_the_users_own(tmp_path):
 
 def test_what_cannot_be_conditioned_or_has_no_kernel():
     """Known tasks, other likelihoods, other models."""
-    data = _tasks()
+    data = tasks_of_a_population()
     fit = zoo.NIWLinear().fit(data, "em", progress=False)
     with pytest.raises(ValueError, match="'t1' of task_data is in the fit already"):
         fit.condition(data.select_tasks(["t1"]))
@@ -521,7 +335,7 @@ def test_condition_refuses_a_subclass_with_other_hooks():
         def latent(self, data, priors):
             return super().latent(data, priors) + 100.0
 
-    data = _tasks()
+    data = tasks_of_a_population()
     fit = Raised().fit(
         data, "nuts", draws=3, tune=3, chains=1, random_seed=1, progress=False, nuts={"nuts_sampler": "pymc"}
     )
@@ -533,30 +347,15 @@ def test_condition_refuses_a_subclass_with_other_hooks():
 
 def test_unscaled_responses_are_warned_of():
     """EM would stop at a maximum with all of y in the noise."""
-    data = _tasks()
+    data = tasks_of_a_population()
     with pytest.warns(UserWarning, match=r"y has mean .* Use data.standardize"):
         zoo.NIWLinear().build(replace(data, y=data.y + 1000.0))
-
-
-def test_no_leave_one_out_of_an_estimate():
-    """One draw has no leave-one-out estimate."""
-    with pytest.raises(ValueError, match="needs draws"):
-        zoo.diagnostics.loo(zoo.NIWLinear().fit(_tasks(), "em", progress=False))
-
-
-@pytest.mark.parametrize("tau", [1.0, "prior"])
-def test_em_far_from_the_inputs_has_the_variance_of_an_unlabelled_input(tau):
-    """The population there is the prior's, whether the input is in the data or not."""
-    model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.Matern32(1, ls=0.2), tau=tau)
-    fits = [model.fit(_functions(extra), "em", progress=False) for extra in ((), (9.0,))]
-    sd = [float(f.predict(np.array([[9.0]]), new_task=True, random_seed=1)["sd"][0]) for f in fits]
-    assert sd[0] == pytest.approx(sd[1], rel=0.15)
 
 
 @pytest.mark.statistical
 def test_labels_under_nuts():
     """Logistic tasks: probabilities of known and of new tasks."""
-    data = _tasks()
+    data = tasks_of_a_population()
     labels = replace(data, y=np.where(data.y > np.median(data.y), 1.0, -1.0))
     fit = zoo.NIWLinear(likelihood="logistic").fit(
         labels, "nuts", draws=20, tune=20, chains=1, random_seed=1, progress=False
@@ -575,7 +374,7 @@ def test_labels_under_nuts():
 @pytest.mark.statistical
 def test_student_t_density_and_priors():
     """At joint draws of the model: the likelihood by scipy, and the laws of what it has beside the coefficients."""
-    data = _tasks()
+    data = tasks_of_a_population()
     model = zoo.NIWLinear(
         likelihood=zoo.StudentT(noise=zoo.likelihoods.InverseGammaOfSquare(3.0, 2.0))
     ).build(data)
@@ -592,7 +391,7 @@ def test_student_t_density_and_priors():
 
 def test_noise_of_each_task():
     """Every method has one noise per task; a new task has that of some task."""
-    data = _tasks()
+    data = tasks_of_a_population()
     model = zoo.NIWLinear(
         likelihood=zoo.Gaussian(per_task=("noise",)), scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]]
     )
@@ -604,7 +403,7 @@ def test_noise_of_each_task():
 
 def test_tasks_without_rows_are_functions_of_the_population():
     """Transduction: a task without labels is warned of, and every method takes it."""
-    data = _functions(T=3, n=5)
+    data = functions_on_shared_inputs(T=3, n=5)
     empty = replace(data, task_names=(*data.task_names, "nobody"))
     model = zoo.NIWGaussianProcess()
     for method in ("gibbs", "em"):
@@ -616,7 +415,7 @@ def test_tasks_without_rows_are_functions_of_the_population():
 def test_the_default_method_follows_the_number_of_inputs():
     """Gibbs for few inputs, EM for many."""
     model = zoo.NIWGaussianProcess()
-    assert model.default_method(_functions(n=20)) == "gibbs"
+    assert model.default_method(functions_on_shared_inputs(n=20)) == "gibbs"
     repeated = zoo.MultiTaskData.from_arrays(np.zeros((200, 1)), np.zeros(200), ["a"] * 200)
     assert model.default_method(repeated) == "gibbs"
-    assert model.default_method(_functions(n=200)) == "em"
+    assert model.default_method(functions_on_shared_inputs(n=200)) == "em"

@@ -10,15 +10,7 @@ from scipy.spatial.distance import cdist
 
 import zoo
 from tests.comparisons import mean_and_error
-from tests.models.test_varying_coefficient import (
-    DRAWS,
-    log_evidence,
-    matern32,
-    new_places,
-    places,
-    shown_at,
-    values_of,
-)
+from tests.models.varying import DRAWS, log_evidence, matern32, new_places, places, shown_at, values_of
 from zoo.core.methods import UnsupportedMethodError
 
 

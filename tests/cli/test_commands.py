@@ -1,22 +1,18 @@
 """The command line, end to end."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 
-mpl.use("Agg")
-
 import zoo
+from tests.cli.commands import FEW, PICTURES, assert_refused, names_in
 from zoo.cli import main
-from zoo.support.files import staged_file, staged_folder
-
-_FEW = ["--draws", "20", "--tune", "20", "--chains", "2"]
-_PICTURES = {"task_correlation.png", "coefficient_forest.png", "trace_rank.png"}
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +43,9 @@ def _fit(tables, out, *more):
         "MaxMargin",
         *("--data", str(tables / "train.csv"), "--y", "score", "--task", "ward", "--seed", "3"),
         *("--set", "likelihood=epsilon_insensitive", "--set", "likelihood.C=2", "--out", str(out)),
-        *_FEW,
+        *FEW,
         *more,
     ]
-
-
-def _refused(capsys, folder, arguments, message):
-    """Exit code 2, one line on stderr, and no file that was not there."""
-    before = sorted(folder.rglob("*"))
-    capsys.readouterr()
-    assert main([str(a) for a in arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("Error: ") and error.count("\n") == 1
-    assert message in error
-    assert sorted(folder.rglob("*")) == before
 
 
 class TestStart:
@@ -149,7 +134,7 @@ class TestFitPredictReport:
         new.loc[[1, 4], "ward"] = "elsewhere"
         new.to_csv(tmp_path / "mixed.csv", index=False)
         command = ["predict", str(fitted), "--data", str(tmp_path / "mixed.csv"), "--seed", "1"]
-        _refused(capsys, tmp_path, [*command, "--out", tmp_path / "p.csv"], "task 'elsewhere'")
+        assert_refused(capsys, tmp_path, [*command, "--out", tmp_path / "p.csv"], "task 'elsewhere'")
         assert main([*command, "--new-task", "--out", str(tmp_path / "p.csv")]) == 0
         table = pd.read_csv(tmp_path / "p.csv")
         assert list(table["row"]) == list(range(6))
@@ -159,7 +144,7 @@ class TestFitPredictReport:
         out = tmp_path / "labels.nc"
         command = ["fit", "PooledTasks", "--data", tables / "labels.csv", "--y", "label", "--task", "ward"]
         more = ["--set", "likelihood=logistic", "--no-intercept", "--no-standardize", "--features", "x1, x0"]
-        assert main([str(a) for a in (*command, *more, *_FEW, "--out", out)]) == 0
+        assert main([str(a) for a in (*command, *more, *FEW, "--out", out)]) == 0
         fit = zoo.load(out)
         assert fit.data.feature_names == ("x1", "x0") and fit.data.transform is None
         predictions = tmp_path / "p.csv"
@@ -168,10 +153,10 @@ class TestFitPredictReport:
         assert set(table["label"]) <= {0.0, 1.0}
         assert table["probability"].between(0, 1).all()
         assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
-        assert _names(tmp_path / "report") == {
+        assert names_in(tmp_path / "report") == {
             "report.html",
             "summary.csv",
-            *(_PICTURES - {"task_correlation.png"}),
+            *(PICTURES - {"task_correlation.png"}),
         }
 
     def test_report(self, fitted, tmp_path, capsys):
@@ -180,7 +165,7 @@ class TestFitPredictReport:
         said = capsys.readouterr().out
         assert "has not converged" in said and "Worst R-hat" in said
         more = {"shrinkage.png", "task_map.png"}
-        assert _names(out) == {"report.html", "summary.csv", "diagnostics.csv", *_PICTURES, *more}
+        assert names_in(out) == {"report.html", "summary.csv", "diagnostics.csv", *PICTURES, *more}
         diagnostics = pd.read_csv(out / "diagnostics.csv", index_col="name")
         assert list(diagnostics.columns) == ["r_hat", "ess_bulk", "ess_tail"]
         summary = pd.read_csv(out / "summary.csv", index_col="name")
@@ -203,7 +188,7 @@ class TestFitPredictReport:
         assert main(_fit(tmp_path, tmp_path / "fit.nc")) == 0
         assert "none is added" in capsys.readouterr().out
         command = ["predict", tmp_path / "fit.nc", "--data", tables / "new.csv"]
-        _refused(capsys, tmp_path, command, "no column 'intercept'")
+        assert_refused(capsys, tmp_path, command, "no column 'intercept'")
 
     @pytest.mark.filterwarnings("ignore:interrupted. 15 of 20 draws:UserWarning")
     def test_a_partly_drawn_fit_is_not_passed_for_the_whole(self, tables, tmp_path, capsys, monkeypatch):
@@ -241,7 +226,7 @@ class TestBadInput:
         ],
     )
     def test_fit(self, tables, tmp_path, capsys, more, message):
-        _refused(capsys, tmp_path, _fit(tables, tmp_path / "fit.nc", *more), message)
+        assert_refused(capsys, tmp_path, _fit(tables, tmp_path / "fit.nc", *more), message)
 
     @pytest.mark.parametrize(
         ("column", "values", "message"),
@@ -261,27 +246,27 @@ class TestBadInput:
         frame = pd.read_csv(tables / "train.csv")
         frame[column] = np.resize(np.array(values, dtype=object), len(frame))
         frame.to_csv(tmp_path / "train.csv", index=False)
-        _refused(capsys, tmp_path, _fit(tmp_path, tmp_path / "fit.nc"), message)
+        assert_refused(capsys, tmp_path, _fit(tmp_path, tmp_path / "fit.nc"), message)
 
     @pytest.mark.parametrize("content", ["", "a,b\n", 'a,b\n"1,2\n3', "a,b\n1,2,3,4\n1,2\n5,6,7,8,9\n"])
     def test_files_that_are_no_tables(self, tmp_path, capsys, content):
         (tmp_path / "train.csv").write_text(content)
-        _refused(capsys, tmp_path, _fit(tmp_path, tmp_path / "fit.nc"), "train.csv")
+        assert_refused(capsys, tmp_path, _fit(tmp_path, tmp_path / "fit.nc"), "train.csv")
 
     def test_places_that_cannot_be_written(self, fitted, tables, tmp_path, capsys):
         (tmp_path / "file").write_text("mine")
-        _refused(capsys, tmp_path, _fit(tables, tmp_path / "absent" / "fit.nc"), "does not exist")
-        _refused(capsys, tmp_path, _fit(tables, tmp_path), "is a folder")
-        _refused(capsys, tmp_path, ["report", fitted, "--out", tmp_path / "file"], "is a file")
-        _refused(capsys, tmp_path, ["report", fitted, "--out", tmp_path / "file" / "deep"], "file")
-        _refused(capsys, tmp_path, ["demo", "--out", tmp_path / "file"], "is a file")
+        assert_refused(capsys, tmp_path, _fit(tables, tmp_path / "absent" / "fit.nc"), "does not exist")
+        assert_refused(capsys, tmp_path, _fit(tables, tmp_path), "is a folder")
+        assert_refused(capsys, tmp_path, ["report", fitted, "--out", tmp_path / "file"], "is a file")
+        assert_refused(capsys, tmp_path, ["report", fitted, "--out", tmp_path / "file" / "deep"], "file")
+        assert_refused(capsys, tmp_path, ["demo", "--out", tmp_path / "file"], "is a file")
         assert (tmp_path / "file").read_text() == "mine"
 
     def test_fits_that_cannot_be_read(self, tables, tmp_path, capsys):
         (tmp_path / "broken.nc").write_bytes(b"no NetCDF")
         for command in (["report", "--out", tmp_path / "r"], ["predict", "--data", tables / "new.csv"]):
-            _refused(capsys, tmp_path, [*command, tmp_path / "broken.nc"], "cannot be read")
-            _refused(capsys, tmp_path, [*command, tmp_path / "absent.nc"], "is no file")
+            assert_refused(capsys, tmp_path, [*command, tmp_path / "broken.nc"], "cannot be read")
+            assert_refused(capsys, tmp_path, [*command, tmp_path / "absent.nc"], "is no file")
 
     def test_predict(self, fitted, tables, tmp_path, capsys):
         new = pd.read_csv(tables / "new.csv")
@@ -294,108 +279,15 @@ class TestBadInput:
             ("taskless", "--task names 'ward'"),
             ("missing", "is missing in row 0"),
         ):
-            _refused(capsys, tmp_path, ["predict", fitted, "--data", tmp_path / f"{name}.csv", *out], message)
+            assert_refused(
+                capsys, tmp_path, ["predict", fitted, "--data", tmp_path / f"{name}.csv", *out], message
+            )
         command = ["predict", fitted, "--data", tables / "new.csv", "--ci-prob", "1.5", *out]
-        _refused(capsys, tmp_path, command, "ci_prob is 1.5")
+        assert_refused(capsys, tmp_path, command, "ci_prob is 1.5")
 
     def test_traceback_on_request(self, capsys):
         assert main(["--traceback", "describe", "Nothing"]) == 2
         assert "Traceback" in capsys.readouterr().err
-
-
-class TestDemo:
-    @pytest.fixture
-    def offline(self, monkeypatch, tmp_path_factory):
-        monkeypatch.delenv("ZOO_DATA", raising=False)
-        monkeypatch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-    @pytest.mark.parametrize(("data", "n_tasks"), [("simulated", 24), ("grunfeld", 11)])
-    def test_from_data_to_comparison(self, offline, tmp_path, capsys, data, n_tasks):
-        out = tmp_path / "demo"
-        assert main(["demo", "--data", data, "--out", str(out), *_FEW]) == 0
-        text = capsys.readouterr().out
-        assert ("simulated with seed 1" if data == "simulated" else "Grunfeld") in text
-        assert "MaxMargin(likelihood=Gaussian(" in text
-        for part in ("What the model holds", "Worst R-hat", "Held-out rows", "best", str(out.resolve())):
-            assert part in text
-        pictures = {*_PICTURES, "overview.png", "predicted_vs_observed.png"}
-        assert _names(out) == {"posterior.nc", "comparison.csv", "summary.csv", *pictures}
-        comparison = pd.read_csv(out / "comparison.csv", index_col="model")
-        assert list(comparison.index) == ["MaxMargin", "IndependentTasks", "PooledTasks"]
-        assert zoo.load(out / "posterior.nc").data.n_tasks == n_tasks
-        assert _names(tmp_path) == {"demo"}
-
-    @pytest.mark.filterwarnings("error::zoo.ConvergenceWarning")
-    def test_sharing_wins_converges_and_is_explained(self, offline, tmp_path, capsys):
-        """With its own numbers of draws: what the README says of it."""
-        assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
-        text = " ".join(capsys.readouterr().out.split())
-        comparison = pd.read_csv(tmp_path / "demo" / "comparison.csv", index_col="model")
-        assert comparison["RMSE"].to_numpy() == pytest.approx([1.23, 1.32, 1.81], abs=0.02)
-        assert (
-            "MaxMargin predicts best" in text
-            and "12 rows of a task leave its 7 coefficients uncertain" in text
-        )
-
-    def test_whoever_wins_is_named(self):
-        from zoo.demo import who_wins
-
-        train, _ = zoo.datasets.load_grunfeld(test_years=5)
-        for best, why in (("IndependentTasks", "enough of their own"), ("PooledTasks", "hardly differ")):
-            errors = pd.Series({"MaxMargin": 2.0, "IndependentTasks": 2.0, "PooledTasks": 2.0})
-            errors[best] = 1.0
-            said = who_wins(pd.DataFrame({"RMSE": errors}), train)
-            assert said.startswith(f"{best} predicts best") and why in said
-
-    def test_same_seed_same_tables_and_other_files_stay(self, offline, tmp_path):
-        first, second = tmp_path / "first", tmp_path / "second"
-        second.mkdir()
-        (second / "mine.txt").write_text("mine")
-        (second / "summary.csv").write_text("old")
-        for out in (first, second):
-            assert main(["demo", "--out", str(out), "--seed", "4", *_FEW]) == 0
-        for name in ("comparison.csv", "summary.csv"):
-            assert (first / name).read_bytes() == (second / name).read_bytes()
-        assert (second / "mine.txt").read_text() == "mine"
-        assert _names(second) == {"mine.txt"} | _names(first)
-
-    def test_unknown_data(self, tmp_path, capsys):
-        _refused(capsys, tmp_path, ["demo", "--data", "iris", "--out", tmp_path / "demo"], "data: 'iris'")
-
-
-class TestStaging:
-    def test_nothing_is_left_of_a_file_that_failed(self, tmp_path):
-        target = tmp_path / "table.csv"
-        target.write_text("old")
-        with pytest.raises(RuntimeError), staged_file(target) as temporary:
-            temporary.write_text("half")
-            raise RuntimeError
-        assert _names(tmp_path) == {"table.csv"} and target.read_text() == "old"
-
-    @pytest.mark.parametrize("exists", [True, False])
-    def test_nothing_is_left_of_a_folder_that_failed(self, tmp_path, exists):
-        target = tmp_path / "deep" / "out"
-        if exists:
-            target.mkdir(parents=True)
-        with pytest.raises(KeyboardInterrupt), staged_folder(target) as folder:
-            (folder / "half.csv").write_text("half")
-            raise KeyboardInterrupt
-        assert not list(target.iterdir()) if exists else not list(tmp_path.iterdir())
-
-    def test_unwritable_folder(self, tmp_path, monkeypatch):
-        def refuse(*_, **__):
-            raise PermissionError(13, "Permission denied")
-
-        monkeypatch.setattr("tempfile.mkstemp", refuse)
-        monkeypatch.setattr("tempfile.mkdtemp", refuse)
-        with pytest.raises(PermissionError, match="cannot be written to"), staged_file(tmp_path / "a"):
-            pass
-        with pytest.raises(PermissionError, match="cannot be written to"), staged_folder(tmp_path / "a"):
-            pass
-
-
-def _names(folder):
-    return {path.name for path in folder.iterdir()}
 
 
 def test_fit_and_report_an_estimate(tables, tmp_path, capsys):
@@ -446,7 +338,7 @@ def test_fit_keeps_the_population_alone(tables, tmp_path):
 def test_fit_does_not_overwrite_unless_told(tables, tmp_path, capsys):
     out = tmp_path / "fit.nc"
     out.write_text("of somebody")
-    _refused(
+    assert_refused(
         capsys,
         tmp_path,
         _fit(tables, out),
@@ -462,9 +354,7 @@ def test_predict_prints_tasks_and_classes_as_the_file_has_them(tables, tmp_path,
     fit = tmp_path / "labels.nc"
     arguments = ["--data", str(tables / "labels.csv"), "--y", "label", "--task", "ward", "--seed", "3"]
     assert (
-        main(
-            ["fit", "IndependentTasks", *arguments, "--set", "likelihood=logistic", "--out", str(fit), *_FEW]
-        )
+        main(["fit", "IndependentTasks", *arguments, "--set", "likelihood=logistic", "--out", str(fit), *FEW])
         == 0
     )
     new = pd.read_csv(tables / "new.csv")
@@ -501,7 +391,7 @@ def test_counts_keep_their_scale(tables, tmp_path, capsys):
     frame.drop(columns="score").to_csv(tmp_path / "counts.csv", index=False)
     arguments = ["fit", "PooledGP", "--data", tmp_path / "counts.csv", "--y", "sold", "--task", "ward"]
     fit = tmp_path / "fit.nc"
-    assert main([str(a) for a in [*arguments, "--set", "likelihood=poisson", "--out", fit, *_FEW]]) == 0
+    assert main([str(a) for a in [*arguments, "--set", "likelihood=poisson", "--out", fit, *FEW]]) == 0
     assert zoo.load(fit).data.transform.y_scale == 1.0
 
 
@@ -531,8 +421,10 @@ def test_coefficients_over_a_map(homes, tmp_path, capsys):
     assert list(table.columns) == ["row", "task", "mean", "sd", "lower", "upper"]
     assert (table["lower"] < table["mean"]).all() and (table["mean"] < table["upper"]).all()
     assert main(["report", str(out), "--out", str(tmp_path / "report"), "--test", str(homes)]) == 0
-    assert {"coefficient_surface.png", "accuracy.csv"} <= _names(tmp_path / "report")
-    _refused(capsys, tmp_path, [*command[:-1], "height", "--out", tmp_path / "b.nc"], "--t names 'height'")
+    assert {"coefficient_surface.png", "accuracy.csv"} <= names_in(tmp_path / "report")
+    assert_refused(
+        capsys, tmp_path, [*command[:-1], "height", "--out", tmp_path / "b.nc"], "--t names 'height'"
+    )
 
 
 def test_tables_fit_80_columns(fitted, tables, capsys, monkeypatch):
@@ -544,229 +436,9 @@ def test_tables_fit_80_columns(fitted, tables, capsys, monkeypatch):
 def test_labels_are_predicted_with_their_probability(tables, tmp_path, capsys):
     out = tmp_path / "fit.nc"
     command = ["fit", "IndependentTasks", "--data", tables / "labels.csv", "--y", "label", "--task", "ward"]
-    assert main([str(a) for a in [*command, "--set", "likelihood=logistic", "--out", out, *_FEW]]) == 0
+    assert main([str(a) for a in [*command, "--set", "likelihood=logistic", "--out", out, *FEW]]) == 0
     capsys.readouterr()
     assert main(["predict", str(out), "--data", str(tables / "new.csv")]) == 0
     said = capsys.readouterr().out
     for column in ("probability", "lower", "upper"):
         assert column in said
-
-
-# ---------------------------------------------------------------- names in files
-
-
-@pytest.fixture
-def of_tasks(tmp_path):
-    """Writes a CSV file with eight rows of each task, whose level is its place in the list."""
-
-    def write(name, tasks, column="ward"):
-        rng = np.random.default_rng(1)
-        frame = pd.DataFrame({column: np.repeat(tasks, 8), "x": rng.normal(size=8 * len(tasks))})
-        frame["y"] = 10.0 * np.repeat(np.arange(len(tasks)), 8) + frame["x"]
-        frame.to_csv(tmp_path / name, index=False)
-        return tmp_path / name
-
-    return write
-
-
-def _predicted(fit, data, *more):
-    out = data.with_suffix(".predicted.csv")
-    assert main([str(a) for a in ["predict", fit, "--data", data, "--out", out, "--seed", 1, *more]]) == 0
-    return pd.read_csv(out, dtype={"task": str}, keep_default_na=False)
-
-
-def _fit_tasks(data, out, *more, model="IndependentTasks"):
-    command = ["fit", model, "--data", data, "--y", "y", "--task", "ward", "--seed", 1, "--out", out]
-    assert main([str(a) for a in [*command, *_FEW, *more]]) == 0
-    return zoo.load(out)
-
-
-def test_a_task_keeps_the_name_that_the_file_writes(of_tasks, tmp_path):
-    out = tmp_path / "fit.nc"
-    fit = _fit_tasks(of_tasks("train.csv", ["01", "02", "03", "A1", "NA"]), out)
-    assert fit.data.task_names == ("01", "02", "03", "A1", "NA")
-    whole = _predicted(out, tmp_path / "train.csv")
-    only = _predicted(out, of_tasks("some.csv", ["01", "02"]))
-    assert set(only["task"]) == {"01", "02"} and set(whole["task"]) == set(fit.data.task_names)
-    assert only["mean"].to_numpy() == pytest.approx([0.0] * 8 + [10.0] * 8, abs=6.0)
-
-
-def test_numbers_that_are_written_otherwise_are_other_tasks(of_tasks, tmp_path, capsys):
-    out = tmp_path / "fit.nc"
-    fit = _fit_tasks(of_tasks("train.csv", ["1.1", "1.10", "2.1", "2.2"]), out)
-    assert fit.data.task_names == ("1.1", "1.10", "2.1", "2.2")
-    _refused(
-        capsys,
-        tmp_path,
-        ["predict", out, "--data", of_tasks("new.csv", ["1.100"])],
-        "task '1.100' is not among",
-    )
-    # As many digits as the largest has do not make another order than before.
-    out = tmp_path / "many.nc"
-    fit = _fit_tasks(of_tasks("many.csv", [str(i) for i in range(1, 13)]), out)
-    assert fit.data.task_names == tuple(str(i) for i in range(1, 13))
-    assert set(_predicted(out, of_tasks("floats.csv", ["1.0", " 12"]))["task"]) == {"1", "12"}
-    _refused(
-        capsys, tmp_path, ["predict", out, "--data", of_tasks("zero.csv", ["01"])], "task '01' is not among"
-    )
-
-
-@pytest.mark.filterwarnings("ignore:no feature is constant")
-@pytest.mark.parametrize("given", ["integers", "positions"])
-def test_fits_of_integer_tasks_know_them_in_any_writing(of_tasks, tmp_path, given):
-    """Saved from Python, or by a `zoo fit` that guessed the kind of the column."""
-    frame = pd.read_csv(of_tasks("train.csv", ["1", "2", "10"]))
-    data = zoo.MultiTaskData.from_frame(frame, y="y", task="ward")
-    if given == "positions":
-        data = zoo.MultiTaskData.from_arrays(frame[["x"]], frame["y"], task=frame["ward"])
-        assert data.task_names == ("task 1", "task 2", "task 10")
-    out = tmp_path / "fit.nc"
-    zoo.IndependentTasks().fit(data, random_seed=1, progress=False).save(out)
-    expected = _predicted(out, tmp_path / "train.csv")
-    assert list(expected["task"].unique()) == list(data.task_names)
-    again = _predicted(out, of_tasks("written.csv", ["01", "2.0", "10"]), "--task", "ward")
-    pd.testing.assert_frame_equal(again, expected)
-
-
-def test_a_task_that_is_a_feature_too_stays_a_number(of_tasks, tmp_path):
-    data = of_tasks("train.csv", ["2019", "2020", "2021"])
-    fit = _fit_tasks(data, tmp_path / "fit.nc", "--features", "ward,x", model="PooledTasks")
-    assert fit.data.task_names == ("2019", "2020", "2021") and fit.data.feature_names[0] == "ward"
-    assert set(_predicted(tmp_path / "fit.nc", data)["task"]) == {"2019", "2020", "2021"}
-
-
-@pytest.fixture(scope="module")
-def ratings():
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"judge": np.repeat(list("abcd"), 40), "x": rng.normal(size=160)})
-    frame["rating"] = 1 + np.digitize(frame["x"] + 0.3 * rng.normal(size=160), [-0.5, 0.5])
-    return frame.assign(weight=rng.uniform(0.5, 2.0, size=160))
-
-
-def test_grades_are_predicted_one_row_for_each(ratings, tmp_path):
-    ratings.drop(columns="weight").to_csv(tmp_path / "train.csv", index=False)
-    out = tmp_path / "fit.nc"
-    command = ["fit", "NIWLinear", "--data", tmp_path / "train.csv", "--y", "rating", "--task", "judge"]
-    more = ["--set", "likelihood=ordinal", "--set", "likelihood.grades=3", "--seed", 1, "--out", out]
-    assert main([str(a) for a in [*command, *more, *_FEW]]) == 0
-    table = _predicted(out, tmp_path / "train.csv")
-    columns = [
-        "row",
-        "task",
-        "mean",
-        "sd",
-        "lower",
-        "upper",
-        "probability_1",
-        "probability_2",
-        "probability_3",
-        "label",
-    ]
-    assert list(table.columns) == columns and len(table) == 160
-    assert np.mean(table["label"] == ratings["rating"]) > 0.7
-    assert main(["predict", str(out), "--data", str(tmp_path / "train.csv")]) == 0
-
-
-def _ordinal_fit(frame, y, out):
-    data = zoo.MultiTaskData.from_frame(
-        frame.drop(columns="rating").assign(rating=y), y="rating", task="judge"
-    )
-    fit = zoo.NIWLinear(likelihood=zoo.Ordinal(grades=3)).fit(
-        data.add_intercept(), draws=40, tune=40, chains=2, random_seed=1, progress=False
-    )
-    fit.save(out)
-    return fit
-
-
-def test_named_grades_are_read_from_a_file(ratings, tmp_path, capsys):
-    names = ["poor", "NA", "good"]
-    words = pd.Series(pd.Categorical.from_codes(ratings["rating"] - 1, names, ordered=True), ratings.index)
-    table = ratings.drop(columns="weight").assign(rating=words)
-    out = tmp_path / "fit.nc"
-    fit = _ordinal_fit(table, words, out)
-    table.to_csv(tmp_path / "test.csv", index=False)
-    assert set(_predicted(out, tmp_path / "test.csv")["label"]) <= set(names)
-    command = ["report", out, "--out", tmp_path / "report", "--y", "rating", "--test"]
-    assert main([str(a) for a in [*command, tmp_path / "test.csv"]]) == 0
-    accuracy = pd.read_csv(tmp_path / "report" / "accuracy.csv", index_col="model")
-    expected = zoo.diagnostics.compare({"NIWLinear": fit}, fit.data, random_seed=0)
-    assert accuracy.loc["NIWLinear"].to_numpy() == pytest.approx(
-        expected.loc["NIWLinear"].to_numpy(), rel=1e-6
-    )
-    table.assign(rating=["fine", *words[1:]]).to_csv(tmp_path / "other.csv", index=False)
-    _refused(
-        capsys,
-        tmp_path,
-        [*command, tmp_path / "other.csv"],
-        "column 'rating' is 'fine' in row 0, and the grades",
-    )
-
-
-@pytest.mark.filterwarnings("default:the fit has weights of rows:UserWarning")
-def test_test_rows_have_the_weights_of_the_fit(ratings, tmp_path, capsys):
-    ratings.to_csv(tmp_path / "train.csv", index=False)
-    command = [
-        "fit",
-        "IndependentTasks",
-        "--data",
-        tmp_path / "train.csv",
-        "--y",
-        "rating",
-        "--task",
-        "judge",
-    ]
-    out = tmp_path / "fit.nc"
-    assert main([str(a) for a in [*command, "--weight", "weight", "--seed", 1, "--out", out, *_FEW]]) == 0
-    report = ["report", out, "--out", tmp_path / "report", "--test"]
-    assert main([str(a) for a in [*report, tmp_path / "train.csv"]]) == 0
-    said = pd.read_csv(tmp_path / "report" / "accuracy.csv", index_col="model")
-    test = zoo.MultiTaskData.from_frame(ratings, y="rating", task="judge", weight="weight").add_intercept()
-    expected = zoo.diagnostics.compare({"IndependentTasks": zoo.load(out)}, test, random_seed=0)
-    assert said.loc["IndependentTasks", "RMSE"] == pytest.approx(expected["RMSE"].item(), rel=1e-6)
-    ratings.drop(columns="weight").to_csv(tmp_path / "bare.csv", index=False)
-    capsys.readouterr()
-    assert main([str(a) for a in [*report, tmp_path / "bare.csv"]]) == 0
-    assert "weights of rows, from column 'weight', and the test rows have none" in capsys.readouterr().err
-
-
-def test_test_rows_of_a_fit_by_formula(ratings, tmp_path, capsys):
-    pytest.importorskip("formulae")
-    table = ratings.assign(
-        kind=np.where(ratings["x"] > 0.2, "plus", "minus"), judge=ratings["judge"].map(ord) - 96
-    )
-    formula = "rating ~ scale(x) + kind + (scale(x) + kind | judge)"
-    data = zoo.MultiTaskData.from_formula(formula, table)
-    fit = zoo.IndependentTasks().fit(data, random_seed=1, progress=False)
-    fit.save(tmp_path / "fit.nc")
-    test = table.head(90)
-    test.assign(judge="0" + test["judge"].astype(str)).to_csv(tmp_path / "test.csv", index=False)
-    command = ["report", tmp_path / "fit.nc", "--out", tmp_path / "report", "--test"]
-    assert main([str(a) for a in [*command, tmp_path / "test.csv"]]) == 0
-    said = pd.read_csv(tmp_path / "report" / "accuracy.csv", index_col="model")
-    expected = zoo.diagnostics.compare({"IndependentTasks": fit}, data.like(test), random_seed=0)
-    assert said.loc["IndependentTasks", "RMSE"] == pytest.approx(expected["RMSE"].item(), rel=1e-6)
-    _refused(capsys, tmp_path, [*command, tmp_path / "absent.csv"], "--test")
-    test.drop(columns="kind").to_csv(tmp_path / "less.csv", index=False)
-    _refused(capsys, tmp_path, [*command, tmp_path / "less.csv"], "the formula of the fit names 'kind'")
-    _refused(
-        capsys,
-        tmp_path,
-        [*command, tmp_path / "test.csv", "--y", "x"],
-        "--y is 'x', and the formula of the fit reads",
-    )
-
-
-def test_words_of_a_formula_stay_words_in_a_file(ratings, tmp_path):
-    """Levels of a further group and of a category, which look like numbers, and a missing value."""
-    pytest.importorskip("formulae")
-    table = ratings.assign(
-        clinic=np.resize(["01", "02", "10"], 160), kind=np.resize(["NA", "1", "2", "2"], 160)
-    )
-    data = zoo.MultiTaskData.from_formula("rating ~ x + kind + (1 + x | judge) + (1 | clinic)", table)
-    fit = zoo.NIWLinear().fit(data, draws=40, tune=40, chains=2, random_seed=1, progress=False)
-    fit.save(tmp_path / "fit.nc")
-    table.drop(columns="rating").to_csv(tmp_path / "new.csv", index=False)
-    said = _predicted(tmp_path / "fit.nc", tmp_path / "new.csv")
-    expected = fit.predict(table, random_seed=1, output="pandas")
-    assert said["mean"].to_numpy() == pytest.approx(expected["mean"].to_numpy(), rel=1e-6)
-    assert list(said["task"]) == list(table["judge"])

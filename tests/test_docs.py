@@ -434,7 +434,34 @@ def test_attributes_are_described_without_a_colon():
         assert ":" not in line or line.startswith("("), f"{where}: {line}"
 
 
+def _lines(folder: str) -> dict[str, int]:
+    return {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in (ROOT / folder).rglob("*.py")
+    }
+
+
 def test_modules_stay_small():
-    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
-    assert {path.name: n for path, n in lines.items() if n > 400} == {}
+    assert {name: n for name, n in _lines("zoo").items() if n > 400} == {}
     assert len(list(PACKAGE.glob("*.py"))) <= 10
+
+
+def test_test_files_stay_small():
+    lines = _lines("tests")
+    assert len(lines) > 100
+    assert {name: n for name, n in lines.items() if n > 600} == {}
+
+
+def test_test_files_that_are_named_exist():
+    """In the documentation, in settings, and in the planted mistakes."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    named = {
+        name
+        for path in (*pages, ROOT / "pyproject.toml", ROOT / ".ci" / "run")
+        for name in re.findall(r"tests/[\w/]+\.py", path.read_text(encoding="utf-8"))
+    }
+    verification = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
+    named |= {f"tests/{name}" for name in re.findall(r"`((?!tests/)\w+/test_\w+\.py)`", verification)}
+    named |= {test.split("::")[0] for mutant in MUTANTS for test in mutant.tests}
+    assert len(named) > 50
+    assert {name for name in named if not (ROOT / name).is_file()} == set()

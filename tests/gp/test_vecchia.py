@@ -374,6 +374,29 @@ def test_a_posterior_by_numba_and_its_predictions():
             model.compile_logp()(model.initial_point())
 
 
+@pytest.mark.parametrize("way", [True, False])
+def test_rows_that_have_changed_are_refused_without_a_mean(way):
+    """No mean reads the rows here, so a stale set of neighbours would give numbers without a word."""
+    with pm.Model() as model:
+        rows = pm.Data("rows", X)
+        gp = zoo.gp.Vecchia(3, cov_func=pm.gp.cov.Matern32(2, ls=0.7), compiled=way)
+        gp.marginal_likelihood("y", rows, Y, sigma=0.3)
+        gp.conditional("f", NEW)
+        latent = zoo.gp.Vecchia(3, cov_func=pm.gp.cov.Matern32(2, ls=0.7), compiled=way)
+        latent.prior("g", rows)
+        density = model.compile_logp()
+        point = model.initial_point()
+        assert np.isfinite(density(point))
+        pm.set_data({"rows": X + 1.0})
+        words = "X has changed since its neighbours were found"
+        with pytest.raises(ValueError, match=words):
+            density(point)
+        with pytest.raises(ValueError, match=words):
+            pm.draw(model["g"], random_seed=1)
+        with pytest.raises(ValueError, match=words):
+            gp.predict(NEW)
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("ordering", ["maxmin", "random"])
 def test_hostile_rows(ordering, way):

@@ -11,7 +11,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.raise_op import CheckAndRaise
 
-__all__ = ["responses_of", "rows_of", "same_rows"]
+__all__ = ["responses_of", "rows_of", "unless_changed"]
 
 
 def _values(given: Any, name: str) -> np.ndarray:
@@ -55,15 +55,21 @@ def rows_of(given: Any, name: str, cov_func: Any) -> np.ndarray:
     return rows
 
 
-def same_rows(given: Any, rows: np.ndarray) -> Any:
-    """The rows as a tensor, which refuses data of the model that have changed since neighbours were found."""
+def unless_changed(value: Any, given: Any, rows: np.ndarray) -> Any:
+    """A tensor, computed only while data of the model are the rows (N, D) that neighbours were found for.
+
+    Raises
+    ------
+    ValueError
+        When the value is computed: the data have changed.
+    """
     if not isinstance(given, SharedVariable):
-        return pt.constant(rows)
+        return value
     check = CheckAndRaise(
         ValueError, "X has changed since its neighbours were found. Build a model with the new rows."
     )
     same = pt.eq(given.shape[0], len(rows)) & pt.eq(given.shape[1], rows.shape[1])
-    return check(given, same, pt.all(pt.eq(given, rows)))
+    return check(pt.as_tensor(value), same, pt.all(pt.eq(given, rows)))
 
 
 def responses_of(given: Any, name: str, n: int) -> Any:

@@ -11,7 +11,7 @@ noise included, so that nothing of the size of all rows is factorised: the cost 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -32,13 +32,23 @@ from zoo.gp.neighbour_law import (
     neighbour_normal,
     neighbours_of,
 )
-from zoo.gp.rows import responses_of, rows_of, same_rows
+from zoo.gp.rows import responses_of, rows_of, unless_changed
 from zoo.latent.vecchia_order import ORDERS
 from zoo.support.checks import whole_number
 
 __all__ = ["Vecchia"]
 
 _ORDERINGS = (*ORDERS, "given")
+
+
+class _Observed(NamedTuple):
+    """Rows as they were given and as numbers (N, D), responses (N,), the sd of their noise, and the process of them."""
+
+    X: Any
+    rows: np.ndarray
+    y: Any
+    sigma: Any
+    total: Any
 
 
 class Vecchia(Base):
@@ -181,7 +191,7 @@ class Vecchia(Base):
         rows = rows_of(X, "X", self.cov_func)
         y = responses_of(y, "y", len(rows))
         sigma = _noise(sigma, len(rows))
-        self.X, self.y, self.sigma = X, y, sigma
+        self.X, self.y, self.sigma, self._rows = X, y, sigma, rows
         base, weights, variance, neighbours = self._law(X, rows, sigma**2)
         return neighbour_normal(name, base, weights, variance, neighbours, observed=y, **kwargs)
 
@@ -220,16 +230,16 @@ class Vecchia(Base):
             )
         else:
             f = neighbour_normal(name, base, weights, variance, neighbours, **kwargs)
-        self.X, self.y, self.sigma = X, f, pt.constant(np.sqrt(float(jitter)))
+        self.X, self.y, self.sigma, self._rows = X, f, pt.constant(np.sqrt(float(jitter))), rows
         return f
 
     def _law(self, X: Any, rows: np.ndarray, noise: Any) -> tuple[Any, Any, Any, Neighbours]:
         """What each row's neighbours say of it, where variances have ``noise`` () or (N,) more."""
         neighbours = self._neighbours(rows, self._units(rows))
-        weights, variance = weights_of(
-            self.cov_func, rows, neighbours.sets, noise + pt.zeros(len(rows)), self.compiled
-        )
-        mean = self.mean_func(same_rows(X, rows))
+        # A mean of zero does not read the rows, so the noise, which every factor has, watches over them.
+        noise = unless_changed(noise + pt.zeros(len(rows)), X, rows)
+        weights, variance = weights_of(self.cov_func, rows, neighbours.sets, noise, self.compiled)
+        mean = self.mean_func(pt.constant(rows))
         return less_neighbours(mean, weights, neighbours), weights, variance, neighbours
 
     def conditional(
@@ -266,9 +276,7 @@ class Vecchia(Base):
             is set.
         """
         new = rows_of(Xnew, "Xnew", self.cov_func)
-        X, _, _, total = self._given(given)
-        units = self._units(rows_of(X, "X", total.cov_func))
-        neighbours = self._neighbours(new, units)
+        neighbours = self._neighbours(new, self._units(self._given(given).rows))
         own = self._new_noise(pred_noise, given) + jitter
         mean, weights, variance = self._given_responses(new, neighbours, own, given)
         base = less_neighbours(self.mean_func(new), weights, neighbours) + mean
@@ -312,7 +320,7 @@ class Vecchia(Base):
         found = replace_with_values([self.mean_func(new) + mean, variance], replacements=point, model=model)
         return found[0], found[1]
 
-    def _given(self, given: dict[str, Any] | None) -> tuple[Any, Any, Any, Any]:
+    def _given(self, given: dict[str, Any] | None) -> _Observed:
         """Rows, responses, noise and process of what was observed."""
         given = given or {}
         unknown = sorted(set(given) - {"X", "y", "sigma", "gp"})
@@ -326,15 +334,16 @@ class Vecchia(Base):
                 "given."
             )
         X, y, sigma = found
-        rows = rows_of(X, "X of given", total.cov_func)
+        # Rows that the process has read once are remembered: data of the model may have changed since.
+        rows = total._rows if "X" not in given else rows_of(X, "X of given", total.cov_func)
         # Functions of the model that were not observed, or a graph of them, are responses without noise.
         y = y if isinstance(y, Variable) else responses_of(y, "y of given", len(rows))
-        return X, y, _noise(sigma, len(rows)), total
+        return _Observed(X, rows, y, _noise(sigma, len(rows)), total)
 
     def _new_noise(self, pred_noise: bool, given: dict[str, Any] | None) -> Any:
         if not pred_noise:
             return pt.constant(0.0)
-        _, y, sigma, _ = self._given(given)
+        _, _, y, sigma, _ = self._given(given)
         if isinstance(y, Variable) and not isinstance(y, SharedVariable):
             raise ValueError(
                 "pred_noise is True, but prior() has no noise: its function meets a likelihood that you write. Leave "
@@ -351,22 +360,22 @@ class Vecchia(Base):
         self, new: np.ndarray, neighbours: Neighbours, own: Any, given: dict[str, Any] | None
     ) -> tuple[Any, Any, Any]:
         """What responses say of new rows: the part of the mean that is theirs; weights of new rows, and variances."""
-        X, y, sigma, total = self._given(given)
-        rows = rows_of(X, "X", total.cov_func)
+        X, rows, y, sigma, total = self._given(given)
+        noise_of_rows = unless_changed(sigma**2 + pt.zeros(len(rows)), X, rows)
         rng = np.random.default_rng(self.ordering_seed)
         units = self._units(rows)
         near = nearest_given(_places(rows, units), _places(new, units), self.n_neighbours_predict, rng)
         if total is self:
             n, table = len(rows), np.vstack([rows, new])
             sets = np.hstack([near, np.where(neighbours.sets >= 0, n + neighbours.sets, -1)])
-            noise = pt.concatenate([sigma**2 + pt.zeros(n), own + pt.zeros(len(new))])
+            noise = pt.concatenate([noise_of_rows, own + pt.zeros(len(new))])
             weights, variance = weights_of(self.cov_func, table, sets, noise, self.compiled)
         else:
             weights, variance = weights_of_part(
-                self.cov_func, total.cov_func, rows, near, sigma**2, new, neighbours.sets, own
+                self.cov_func, total.cov_func, rows, near, noise_of_rows, new, neighbours.sets, own
             )
         m = near.shape[1]
-        rest = pt.as_tensor(y) - total.mean_func(same_rows(X, rows))
+        rest = pt.as_tensor(y) - total.mean_func(pt.constant(rows))
         return pt.sum(weights[:, :m] * rest[near], axis=-1), weights[:, m:], variance
 
 

@@ -80,7 +80,7 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
         size = kernel.n_weights
         short = ""
         if near:
-            short = too_short_for_sines(factory, data, rows)
+            short = too_short_for_sines(factory, data)
         if short:
             reason = f"{n:,} rows, and ranges so short that {short}; each row is given its nearest ones"
             return Choice("vecchia", "vecchia", reason)

@@ -24,11 +24,11 @@ from zoo.models.kernel_machine.rows import conditional_function, function_moment
 from zoo.models.kernel_machine.space import matrix_root
 from zoo.models.varying_coefficient import methods as engine
 from zoo.models.varying_coefficient.covariance import beyond_the_data
-from zoo.models.varying_coefficient.description import VaryingDescription
 from zoo.models.varying_coefficient.reading import coefficients
 from zoo.models.varying_coefficient.rows import VaryingRows
 from zoo.models.varying_coefficient.sites import SITES
 from zoo.models.varying_coefficient.spaces import space_of
+from zoo.models.varying_coefficient.structure import ChoosesStructure
 from zoo.models.varying_coefficient.vecchia import functions_at
 from zoo.models.varying_coefficient.white import white_values, white_weights
 
@@ -47,7 +47,7 @@ _SETTINGS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class VaryingCoefficientGP(VaryingDescription):
+class VaryingCoefficientGP(ChoosesStructure):
     r"""Linear or kernel models whose coefficients vary over place, time, or the nodes of a tree, as Gaussian processes.
 
     .. math::

@@ -1,9 +1,10 @@
-"""Which ranges a pilot fit finds in the data, and whether sines would resolve them: for the choice of a method."""
+"""Pilot fits by the evidence of some rows: which ranges they find, and whether sines would resolve these."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,34 +16,79 @@ from zoo.models.varying_coefficient.spaces import space_of
 
 if TYPE_CHECKING:
     from zoo.data.multitask import MultiTaskData
-    from zoo.models.varying_coefficient.rows import VaryingRows
 
-__all__ = ["too_short_for_sines"]
+__all__ = ["Pilot", "pilot_fit", "too_short_for_sines"]
 
-# Neighbours, steps and tolerance of the pilot fit: its lengthscales need one digit.
+# Neighbours, steps and tolerance of the pilot fit that looks at ranges: its lengthscales need one digit.
 _NEIGHBOURS, _STEPS, _TOLERANCE = 15, 60, 1e-4
 
 
-def too_short_for_sines(factory: VaryingDescription, data: MultiTaskData, rows: VaryingRows) -> str:
+class Pilot(NamedTuple):
+    """A pilot fit.
+
+    ``value`` is the log evidence of its ``n_rows`` rows, minus infinity where none was finite; ``size`` the number of
+    hyper-parameters that were learned; ``values`` these by name; and ``parts`` the components at the data.
+    """
+
+    value: float
+    n_rows: int
+    size: int
+    values: dict[str, Any]
+    parts: list[Any]
+
+
+def pilot_fit(
+    factory: VaryingDescription,
+    data: MultiTaskData,
+    starts: Sequence[dict[str, Any]] = (),
+    passes: int = 1,
+    n_neighbours: int = _NEIGHBOURS,
+    steps: int = _STEPS,
+    tol: float = _TOLERANCE,
+) -> Pilot:
+    """Hyper-parameters of maximal evidence of some rows, each given its nearest ones.
+
+    It costs seconds, whatever the number of rows. ``starts`` have values, by name, from which the search may start
+    too. In every pass neighbours are chosen anew, at the hyper-parameters that the last one found.
+    """
+    near = min(factory.n_neighbours, n_neighbours, data.n_rows - 2)
+    pilot = replace(factory, approximation="vecchia", n_neighbours=max(near, 1))
+    space: Any = space_of(pilot, pilot.prepare(data), pilot.likelihood.encode(data))
+    coordinates, (low, high) = space.coordinates, bounds_of(space)
+    at_first = {name: hyper.value for name, hyper in coordinates.hypers.items()}
+    given = [
+        coordinates.pack({n: np.broadcast_to(s.get(n, v), np.shape(v)) for n, v in at_first.items()})
+        for s in starts
+    ]
+    some = getattr(space, "coarse", None)
+    best: np.ndarray | None = coordinates.start
+    if coordinates.size:
+        points = [np.clip(z, low, high) for z in (*starts_of(space), *given)]
+        for _ in range(passes):
+            space.forget()
+            with ClimbProgress(steps, False, "evidence", "negative log evidence") as bar:
+                search = Search(space, bar, steps, tol)
+                search.run(points, low, high, coarse=some is not None)
+            best = search.best
+            if best is None:
+                break
+            points = [np.clip(best, low, high)]
+    n = data.n_rows if some is None else len(some)
+    if best is None:
+        return Pilot(-np.inf, n, coordinates.size, {}, [])
+    # The evidence of some rows is given as that of all; what a score may count on are the rows that were looked at.
+    value = space.evidence(np.clip(best, low, high), coarse=some is not None)[0] * n / data.n_rows
+    return Pilot(value, n, coordinates.size, space.values_at(best), list(space.kernel.parts))
+
+
+def too_short_for_sines(factory: VaryingDescription, data: MultiTaskData) -> str:
     """The column whose range the default number of sines would not resolve, in words; nothing where they would.
 
-    The pilot fit takes the evidence of some rows, each given its nearest ones, so it costs seconds, whatever the number
-    of rows. Components whose number of sines the user gave keep it, and are not looked at.
+    Components whose number of sines the user gave keep it, and are not looked at.
     """
-    pilot = replace(
-        factory, approximation="vecchia", n_neighbours=min(factory.n_neighbours, _NEIGHBOURS, data.n_rows - 2)
-    )
-    space = space_of(pilot, rows, pilot.likelihood.encode(data))
-    low, high = bounds_of(space)
-    starts = [np.clip(z, low, high) for z in starts_of(space)]
-    with ClimbProgress(_STEPS, False, "evidence", "negative log evidence") as bar:
-        search = Search(space, bar, _STEPS, _TOLERANCE)
-        search.run(starts, low, high, coarse=getattr(space, "coarse", None) is not None)
-    if search.best is None:
-        return ""
-    values = space.values_at(search.best)
-    for part in space.kernel.parts:
+    pilot = pilot_fit(factory, data)
+    for part in pilot.parts:
         if part.component.n_basis is None:
-            for name, size, enough in too_few_sines(part, values):
+            for name, size, enough in too_few_sines(part, pilot.values):
                 return f"{enough:,} sines would be needed over {name!r}, and a basis has {size}"
     return ""

@@ -1,0 +1,174 @@
+"""The choice of a structure: its score against a dense density, known truths, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+
+import zoo
+from zoo.core.methods import UnsupportedMethodError
+from zoo.models.varying_coefficient.ranges import pilot_fit
+
+Part = zoo.VaryingComponent
+
+
+def rows(n: int = 300, seed: int = 0, noise: float = 0.2) -> zoo.MultiTaskData:
+    """The level and the coefficient of "moves" vary over t; that of "still" is 1, and "idle" has none."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.standard_normal((n, 3)), columns=["moves", "still", "idle"])
+    table["day"] = rng.uniform(0.0, 10.0, n)
+    slope = 1.5 * np.sin(table["day"])
+    level = np.cos(0.6 * table["day"])
+    table["y"] = level + slope * table["moves"] + table["still"] + rng.normal(0.0, noise, n)
+    return zoo.MultiTaskData.from_frame(table, y="y", features=["moves", "still", "idle"], t=["day"])
+
+
+@pytest.fixture(scope="module")
+def found():
+    return zoo.VaryingCoefficientGP().choose_structure(rows(), progress=False)
+
+
+# ---------------------------------------------------------------- the score
+
+
+def test_the_score_is_that_of_the_dense_density():
+    """With every row conditioned on all before it, the pilot's evidence is a normal density, here by scipy."""
+    data = rows(60)
+    model = zoo.VaryingCoefficientGP(n_neighbours=59)
+    table = model.choose_structure(data, progress=False).table
+    pilot = pilot_fit(model, data, passes=2, n_neighbours=59)
+    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    X = np.column_stack([np.ones(60), X])
+    t = (data.t[:, 0] - data.t[:, 0].mean()) / data.t[:, 0].std()
+    distance = np.sqrt(3.0) * np.abs(t[:, None] - t[None, :]) / pilot.values["lengthscale"][0]
+    kernel = pilot.values["amplitude"] ** 2 * (1.0 + distance) * np.exp(-distance)
+    K = X @ X.T * (kernel + pilot.values["global_scale"] ** 2) + pilot.values["noise"] ** 2 * np.eye(60)
+    dense = multivariate_normal(np.full(60, data.y.mean()), K).logpdf(data.y)
+    assert_allclose(table.loc[0, "log_evidence"] * 60, dense, rtol=1e-7)
+    assert table.loc[0, "parameters"] == 4
+    assert_allclose(table.loc[0, "score"], dense - 2.0 * np.log(60.0), rtol=1e-7)
+
+
+def test_each_structure_taken_is_the_best_of_its_step(found):
+    taken = found.table[found.table["taken"]]
+    assert list(taken["change"]) == ["as given", *found.changes]
+    for _, row in taken.iterrows():
+        assert row["score"] == found.table.loc[found.table["step"] == row["step"], "score"].max()
+    assert (np.diff(taken["score"]) > 0.0).all()
+
+
+# ---------------------------------------------------------------- known truths
+
+
+def test_only_what_varies_is_said_to_vary(found):
+    slopes = found.factory.components[-1]
+    names = ("intercept", "moves", "still", "idle") if slopes.features == "all" else slopes.features
+    assert "moves" in names
+    assert not {"still", "idle"} & set(names)
+    assert "does not vary" in " ".join(found.changes) or "do not vary" in " ".join(found.changes)
+    fit = found.factory.fit(rows(), draws=20, chains=1, random_seed=1, progress=False)
+    slopes = fit.coefficients(pd.DataFrame({"day": np.linspace(1.0, 9.0, 20)}))["mean"]
+    assert_allclose(slopes.sel(feature="still"), 1.0, atol=0.1)
+    assert_allclose(slopes.sel(feature="idle"), 0.0, atol=0.1)
+    assert_allclose(slopes.sel(feature="moves"), 1.5 * np.sin(np.linspace(1.0, 9.0, 20)), atol=0.35)
+
+
+@pytest.mark.parametrize("word", ["matern12", "matern52"])
+def test_the_smoothness_of_the_process_is_found(word):
+    """The structure of the truth is right or next to right, for a rough and for a smooth process."""
+    rng = np.random.default_rng(3)
+    t = np.sort(rng.uniform(0.0, 10.0, 600))
+    r = np.abs(t[:, None] - t[None, :])
+    K = np.exp(-r) if word == "matern12" else (1.0 + 2.0 * r + 4.0 * r**2 / 3.0) * np.exp(-2.0 * r)
+    f = np.linalg.cholesky(K + 1e-9 * np.eye(600)) @ rng.standard_normal(600)
+    data = zoo.MultiTaskData.from_arrays(X=None, y=f + rng.normal(0.0, 0.05, 600), t=t[:, None])
+    factory = zoo.VaryingCoefficientGP().choose_structure(data, progress=False).factory
+    assert factory.components[0].kernel == word
+
+
+def test_nothing_changes_where_the_model_is_right():
+    rng = np.random.default_rng(5)
+    t = rng.uniform(0.0, 10.0, (300, 1))
+    r = np.sqrt(3.0) * np.abs(t - t.T) / 1.5
+    f = np.linalg.cholesky((1.0 + r) * np.exp(-r) + 1e-9 * np.eye(300)) @ rng.standard_normal(300)
+    data = zoo.MultiTaskData.from_arrays(X=None, y=f + rng.normal(0.0, 0.3, 300), t=t)
+    chosen = zoo.VaryingCoefficientGP().choose_structure(data, progress=False)
+    assert chosen.changes == ()
+    assert chosen.factory == zoo.VaryingCoefficientGP()
+    assert "none of 2 other structures" in repr(chosen)
+
+
+def test_functions_that_are_not_linear_are_taken_if_asked_for():
+    rng = np.random.default_rng(7)
+    table = pd.DataFrame({"x": rng.uniform(-2.0, 2.0, 300), "day": rng.uniform(0.0, 5.0, 300)})
+    table["y"] = np.sin(3.0 * table["x"]) + 0.3 * np.sin(table["day"]) + rng.normal(0.0, 0.1, 300)
+    data = zoo.MultiTaskData.from_frame(table, y="y", features=["x"], t=["day"])
+    assert zoo.VaryingCoefficientGP().choose_structure(data, progress=False).factory.is_linear
+    curved = zoo.VaryingCoefficientGP().choose_structure(data, curved=True, progress=False)
+    assert "functions of the features that are not linear" in curved.changes
+    assert not curved.factory.is_linear
+
+
+def test_labels_too():
+    rng = np.random.default_rng(9)
+    t = rng.uniform(0.0, 6.0, (150, 1))
+    X = rng.standard_normal((150, 2))
+    f = 5.0 * np.sin(2.0 * t[:, 0]) * X[:, 0]
+    data = zoo.MultiTaskData.from_arrays(
+        X=X, y=np.where(rng.random(150) < 1.0 / (1.0 + np.exp(-f)), 1, -1), t=t
+    )
+    model = zoo.VaryingCoefficientGP(likelihood="logistic", task_kernel=Part(amplitude="per_feature"))
+    chosen = model.choose_structure(data, progress=False).factory
+    assert chosen.likelihood == model.likelihood
+    assert "x0" in chosen.components[0].features
+    assert "x1" not in chosen.components[0].features
+
+
+# ---------------------------------------------------------------- what stays as the user said
+
+
+def test_a_subclass_stays_and_so_do_numbers():
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(zoo.VaryingCoefficientGP):
+        pass
+
+    own = Part(kernel="squared_exponential", lengthscale=2.0, amplitude=0.7, features=["moves", "idle"])
+    model = Mine(task_kernel=own, n_neighbours=20)
+    chosen = model.choose_structure(rows(100), progress=False)
+    assert chosen.factory == model
+    assert type(chosen.factory) is Mine
+    assert len(chosen.table) == 1
+
+
+def test_columns_and_names_of_several_components_stay():
+    rng = np.random.default_rng(2)
+    t = rng.uniform(0.0, 5.0, (200, 2))
+    y = np.sin(2.0 * t[:, 0]) + np.cos(t[:, 1]) + rng.normal(0.0, 0.1, 200)
+    data = zoo.MultiTaskData.from_arrays(X=None, y=y, t=t)
+    parts = (Part(columns=["t0"], kernel="matern12", name="first"), Part(columns=["t1"], kernel="matern12"))
+    chosen = zoo.VaryingCoefficientGP(task_kernel=parts).choose_structure(data, progress=False)
+    assert [(c.columns, c.name) for c in chosen.factory.components] == [(("t0",), "first"), (("t1",), None)]
+    assert any(change.startswith("first: covariance") for change in chosen.changes)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_what_pilot_fits_do_not_know_is_refused():
+    data = rows(40)
+    with pytest.raises(
+        UnsupportedMethodError, match=r"compared by pilot fits.*a component has one of pm.gp.cov"
+    ):
+        zoo.VaryingCoefficientGP(task_kernel=pm.gp.cov.ExpQuad(1, ls=1.0)).choose_structure(data)
+    with pytest.raises(UnsupportedMethodError, match="the user's own"):
+        zoo.VaryingCoefficientGP(own_priors={"amplitude": pm.HalfNormal.dist(1.0)}).choose_structure(data)
+    with pytest.raises(ValueError, match="curved"):
+        zoo.VaryingCoefficientGP().choose_structure(data, curved="yes")
+    with pytest.raises(ValueError, match="t is missing"):
+        zoo.VaryingCoefficientGP().choose_structure(replace(data, t=None, t_names=None))

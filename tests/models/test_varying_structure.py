@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal
 
 import zoo
 from zoo.core.methods import UnsupportedMethodError
+from zoo.models.varying_coefficient import structure
 from zoo.models.varying_coefficient.ranges import pilot_fit
 
 Part = zoo.VaryingComponent
@@ -37,12 +38,13 @@ def found():
 # ---------------------------------------------------------------- the score
 
 
-def test_the_score_is_that_of_the_dense_density():
+def test_the_score_is_that_of_the_dense_density(monkeypatch):
     """With every row conditioned on all before it, the pilot's evidence is a normal density, here by scipy."""
     data = rows(60)
     model = zoo.VaryingCoefficientGP(n_neighbours=59)
+    monkeypatch.setitem(structure._PILOT, "n_neighbours", 59)
     table = model.choose_structure(data, progress=False).table
-    pilot = pilot_fit(model, data, passes=2, n_neighbours=59)
+    pilot = pilot_fit(model, data, **structure._PILOT)
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     X = np.column_stack([np.ones(60), X])
     t = (data.t[:, 0] - data.t[:, 0].mean()) / data.t[:, 0].std()

@@ -56,10 +56,7 @@ def pilot_fit(
     space: Any = space_of(pilot, pilot.prepare(data), pilot.likelihood.encode(data))
     coordinates, (low, high) = space.coordinates, bounds_of(space)
     at_first = {name: hyper.value for name, hyper in coordinates.hypers.items()}
-    given = [
-        coordinates.pack({n: np.broadcast_to(s.get(n, v), np.shape(v)) for n, v in at_first.items()})
-        for s in starts
-    ]
+    given = [coordinates.pack({n: _like(s.get(n, v), v) for n, v in at_first.items()}) for s in starts]
     some = getattr(space, "coarse", None)
     best: np.ndarray | None = coordinates.start
     if coordinates.size:
@@ -79,6 +76,14 @@ def pilot_fit(
     # The evidence of some rows is given as that of all; what a score may count on are the rows that were looked at.
     value = space.evidence(np.clip(best, low, high), coarse=some is not None)[0] * n / data.n_rows
     return Pilot(value, n, coordinates.size, space.values_at(best), list(space.kernel.parts))
+
+
+def _like(value: Any, other: Any) -> np.ndarray:
+    """A start in the shape of another: one value is repeated, several are averaged for one; else the other stays."""
+    if np.ndim(other) == 0:
+        return np.asarray(np.mean(value))
+    fits = np.ndim(value) == 0 or np.shape(value) == np.shape(other)
+    return np.broadcast_to(value if fits else other, np.shape(other))
 
 
 def too_short_for_sines(factory: VaryingDescription, data: MultiTaskData) -> str:

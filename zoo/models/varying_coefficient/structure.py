@@ -33,8 +33,9 @@ __all__ = ["ChoosesStructure", "Structure"]
 
 # From rough to smooth.
 _SMOOTHNESS = ("matern12", "matern32", "matern52")
-# Of each pilot fit: how often neighbours are chosen, and steps of each search.
-_PASSES, _STEPS = 2, 60
+# Of each pilot fit: how often neighbours are chosen, how many, and steps and tolerance of each search. Fits that end
+# sooner differ by more than structures do.
+_PILOT: dict[str, Any] = {"passes": 2, "n_neighbours": 20, "steps": 200, "tol": 1e-6}
 # By how much a change must raise the score, but for leaving out: less is not worth the time of another step.
 _GAIN = 1.0
 # A feature whose absence lowers the score by as much is not looked at again.
@@ -166,9 +167,7 @@ class _Search:
             raise np.linalg.LinAlgError("The evidence of the model as given is not finite anywhere.")
 
     def _try(self, change: str, factory: Any, *starts: dict[str, Any]) -> _Tried:
-        found = pilot_fit(
-            factory, self.data, starts, passes=_PASSES, n_neighbours=factory.n_neighbours, steps=_STEPS
-        )
+        found = pilot_fit(factory, self.data, starts, **_PILOT)
         tried = _Tried(change, factory, found, self.data.n_rows)
         self.table.append({
             "step": self.step, "change": change, "log_evidence": tried.pilot.value / tried.pilot.n_rows,

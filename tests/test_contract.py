@@ -22,6 +22,8 @@ _CASES = {
     "NIWLinearOrdinal": zoo.NIWLinear(likelihood=zoo.Ordinal(grades=3)),
     "NIWLinearStudentT": zoo.NIWLinear(likelihood=zoo.StudentT(per_task=("noise",)), covariance_prior="lkj"),
     "NIWLinearHalfT": zoo.NIWLinear(covariance_prior="half_t", likelihood="logistic"),
+    "NIWLinearLearnedPi": zoo.NIWLinear(pi="learned"),
+    "NIWGaussianProcessLearnedPi": zoo.NIWGaussianProcess(pi="learned"),
     "NIWLinearShared": zoo.NIWLinear(shared=("x1",)),
     "MaxMarginShared": zoo.MaxMargin(shared=("x1",), shared_scale="learned"),
     "NIWGaussianProcessShared": zoo.NIWGaussianProcess(shared=("x1",)),

@@ -50,6 +50,7 @@ ENGINES: dict[str, Any] = {
     "NIWLinear, learned scales, student t": lambda: zoo.NIWLinear(
         covariance_prior="half_t", likelihood="student_t"
     ),
+    "NIWLinear, learned pi": lambda: zoo.NIWLinear(pi="learned"),
     "NIWGaussianProcess": lambda: zoo.NIWGaussianProcess(),
     "MultiTaskKernelMachine, square": lambda: zoo.MultiTaskKernelMachine(lam="learned"),
     "MultiTaskKernelMachine, hinge": lambda: zoo.MultiTaskKernelMachine(

@@ -179,13 +179,15 @@ def test_the_posterior_is_that_of_one_process():
         assert np.all(np.abs(z) < 5), (name, z)
 
 
-def test_sweeps_keep_the_joint_law():
+@pytest.mark.parametrize("pi", [1.0, "learned"])
+def test_sweeps_keep_the_joint_law(pi):
     """Null: parameters and responses keep their joint law. False alarm: 1e-5 / 40, as in tests/statistical."""
-    data, factory = _data(5, rows=2, n_features=2), zoo.NIWLinear()
+    data, factory = _data(5, rows=2, n_features=2), zoo.NIWLinear(pi=pi)
     prepared = factory.prepare(data)
+    names = ("population_mean", "feature_cov", "noise", *(("pi",) if pi == "learned" else ()))
 
     def statistics(draws):
-        mu, C, log_noise, y = draws
+        mu, C, log_noise, *weight, y = draws
         within = y.reshape(len(y), 5, 2)
         seen = [
             mu,
@@ -193,6 +195,7 @@ def test_sweeps_keep_the_joint_law():
             C[:, 1, 1:],
             log_noise[:, None],
             np.log(within.var(axis=2).mean(axis=1))[:, None],
+            *(np.log(of)[:, None] for of in weight),
         ]
         values = np.column_stack(
             [*seen, mu * within.mean(axis=(1, 2))[:, None], log_noise[:, None] * seen[-1]]
@@ -203,7 +206,7 @@ def test_sweeps_keep_the_joint_law():
         parts = []
         for _ in range(2):
             y, truth = joint_draws(factory, data, n, int(rng.integers(2**31)))
-            found = [truth[v].to_numpy() for v in ("population_mean", "feature_cov", "noise")]
+            found = [truth[v].to_numpy() for v in names]
             parts.append((found, y))
         (start, y), (fresh, other_y) = parts
         moved = []
@@ -214,7 +217,6 @@ def test_sweeps_keep_the_joint_law():
                 kernel, lambda _, *call, s=shards: [one.sums(*call) for one in s]
             )
             state = sharded.initialise(rng)
-            names = ("population_mean", "feature_cov", "noise")
             sharded.set_values(state, dict(zip(names, (v[i] for v in start), strict=True)))
             for _ in range(3):
                 sharded.sweep(rng, state)
@@ -222,8 +224,8 @@ def test_sweeps_keep_the_joint_law():
             moved.append([np.asarray(drawn[name]) for name in names])
         after = [np.stack(column) for column in zip(*moved, strict=True)]
         return (
-            statistics([after[0], after[1], np.log(after[2]), y]),
-            statistics([fresh[0], fresh[1], np.log(fresh[2]), other_y]),
+            statistics([after[0], after[1], np.log(after[2]), *after[3:], y]),
+            statistics([fresh[0], fresh[1], np.log(fresh[2]), *fresh[3:], other_y]),
         )
 
     assert not sequential_test(draw, alpha=1e-5 / 40, size=1000, random_seed=1).rejected

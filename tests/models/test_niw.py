@@ -32,6 +32,8 @@ def _quantities(posterior: xr.Dataset, names=("coefficients", "population_mean",
         result[f"log variance {i}"] = np.log(C[..., i, i])
     noise = posterior["noise"].to_numpy()
     result["log noise"] = np.log(noise if noise.ndim == 2 else noise[..., 0])
+    if "pi" in posterior:
+        result["log pi"] = np.log(posterior["pi"].to_numpy())
     return result
 
 
@@ -39,12 +41,13 @@ def _quantities(posterior: xr.Dataset, names=("coefficients", "population_mean",
 
 
 @pytest.mark.scheduled
-def test_gibbs_and_nuts_agree():
-    """Both engines, with and without group moves, have the same means of 46 quantities."""
+@pytest.mark.parametrize("pi", [0.3, "learned"])
+def test_gibbs_and_nuts_agree(pi):
+    """Both engines, with and without group moves, have the same means of 46 quantities, and of a learned pi."""
     model = zoo.NIWLinear(
         likelihood=zoo.Gaussian(per_task=("noise",)),
         delta=4.0,
-        pi=0.3,
+        pi=pi,
         scale=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]],
     )
     data = tasks_of_a_population()
@@ -86,9 +89,10 @@ def test_known_population_covariance_and_noise_give_the_closed_form():
 
 
 @pytest.mark.statistical
-def test_one_function_against_quadrature():
-    """One task at two inputs with known noise: the prior of its values is a bivariate Student-t law."""
-    delta, pi, noise = 3.0, 0.7, 0.5
+@pytest.mark.parametrize("pi", [0.7, "learned"])
+def test_one_function_against_quadrature(pi):
+    """One task at two inputs with known noise: given pi the prior of its values is a bivariate Student-t law."""
+    delta, noise = 3.0, 0.5
     y = np.array([0.8, -0.4])
     data = zoo.MultiTaskData.from_arrays(np.array([[0.0], [0.7]]), y, ["a", "a"])
     model = zoo.NIWGaussianProcess(
@@ -98,10 +102,14 @@ def test_one_function_against_quadrature():
     )
     fit = model.fit(data, "gibbs", draws=20000, tune=200, chains=2, random_seed=1, progress=False)
     kappa = np.exp(-0.5 * np.subtract.outer([0.0, 0.7], [0.0, 0.7]) ** 2)
-    law = stats.multivariate_t(shape=kappa * (1 + 1 / pi) / delta, df=delta)
-    grid = np.linspace(-4, 4, 401)
+    grid = np.linspace(-4, 4, 201)
     points = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
-    weight = law.pdf(points) * np.exp(-0.5 * np.sum((points - y) ** 2, axis=-1) / noise**2)
+    # A learned pi is chi-squared with one degree of freedom: its quantiles at the middles of 200 equal parts.
+    given = stats.chi2(1).ppf((np.arange(200) + 0.5) / 200) if pi == "learned" else [pi]
+    laws = [stats.multivariate_t(shape=kappa * (1 + 1 / p) / delta, df=delta) for p in given]
+    weight = np.mean([law.pdf(points) for law in laws], axis=0) * np.exp(
+        -0.5 * np.sum((points - y) ** 2, axis=-1) / noise**2
+    )
     weight /= weight.sum()
     f = fit.posterior["function_values"].isel(task=0).transpose("chain", "draw", "input").to_numpy()
     for i in range(2):
@@ -112,10 +120,11 @@ def test_one_function_against_quadrature():
 
 @pytest.mark.scheduled
 @pytest.mark.statistical
-def test_predictions_elsewhere_are_those_with_the_inputs_in_the_data():
+@pytest.mark.parametrize("pi", [0.5, "learned"])
+def test_predictions_elsewhere_are_those_with_the_inputs_in_the_data(pi):
     """Dawid's delta: inputs without labels change nothing, and the kernel elsewhere is the posterior's."""
     x = np.array([-0.35, 0.55, 1.6])
-    model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.ExpQuad(1, ls=0.6) * 0.8, pi=0.5)
+    model = zoo.NIWGaussianProcess(base_kernel=pm.gp.cov.ExpQuad(1, ls=0.6) * 0.8, pi=pi)
     options = {"method": "gibbs", "draws": 10000, "tune": 500, "chains": 4, "progress": False}
     small = model.fit(functions_on_shared_inputs(T=4, n=5), random_seed=1, **options)
     large = model.fit(functions_on_shared_inputs(x, T=4, n=5), random_seed=2, **options)
@@ -135,6 +144,23 @@ def test_predictions_elsewhere_are_those_with_the_inputs_in_the_data():
     for i, j in np.ndindex(8, 8):
         estimate, error = mean_and_error(draws[..., i, j])
         assert abs(estimate - learned[i, j]) < 6 * error  # `learned` has an error of about the same size
+
+
+@pytest.mark.statistical
+def test_residuals_follow_the_draws_of_pi():
+    """Null: what new inputs add, divided by the root of |w|^2 + 1/pi + 1, is t with delta + r degrees of freedom.
+
+    Given w and s it is normal with variance s times that, and s is IG((delta + r)/2, 1/2): a t law. The test of
+    Kolmogorov and Smirnov raises a false alarm with probability 1e-5.
+    """
+    rng, shape, rank = np.random.default_rng(0), (1, 20000), 3
+    model = zoo.NIWGaussianProcess(pi="learned", delta=2.0)
+    pi = np.exp(2.0 * rng.standard_normal(shape))
+    values = rng.standard_normal((*shape, rank, 1))
+    residual = model._residual(values, pi, np.eye(rank), False, rng)[..., 0]
+    spread = np.sqrt(np.sum(values[..., 0] ** 2, axis=-1) + 1.0 / pi + 1.0)
+    law = stats.t(2.0 + rank, scale=1.0 / np.sqrt(2.0 + rank))
+    assert stats.kstest((residual / spread).ravel(), law.cdf).pvalue > 1e-5
 
 
 @pytest.mark.statistical
@@ -266,6 +292,7 @@ def test_wrong_fields_are_named():
     """One message each, with what to do."""
     for fields, name in (
         ({"pi": 0.0}, "pi"),
+        ({"pi": "one"}, "pi"),
         ({"delta": -1.0}, "delta"),
         ({"tau": 0.0}, "tau"),
         ({"tau": "paper"}, "tau"),

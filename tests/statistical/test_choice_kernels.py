@@ -29,6 +29,7 @@ def panel(tasks=3, sizes=(2, 3), n_features=2, seed=3):
 
 CASES = {
     "plain": (zoo.NIWLinear, {**LOGIT, "delta": 4.0, "pi": 0.7}, {}),
+    "learned pi": (zoo.NIWLinear, {**LOGIT, "delta": 4.0, "pi": "learned"}, {}),
     "one task, one feature": (zoo.NIWLinear, {**LOGIT, "delta": 4.0}, {"tasks": 1, "n_features": 1}),
     "some rows of the factor": (zoo.NIWLinear, {**LOGIT, "delta": 5.0}, {"n_features": 8}),
     "half-t": (zoo.NIWLinear, {**LOGIT, "delta": 4.0, "covariance_prior": "half_t"}, {}),

@@ -43,6 +43,8 @@ DAILY = {
     "population, ordinal by task",
     "population, crossed",
     "population, crossed, many",
+    "population, learned pi, half-t, loose, shared",
+    "population, learned pi, logistic, rare",
     "population, shared, learned scale, noise by task, group moves",
     "latent features, shared",
     "functions, logistic",
@@ -380,6 +382,33 @@ DENSITIES = {
         {"crossed": "few"},
         {},
     ),
+    # A learned weight of the prior of the mean, under each kind of move that reads it.
+    "population, learned pi": (zoo.NIWLinear, {"pi": "learned"}, {}, {"group_moves": False}),
+    "population, learned pi, groups": (
+        zoo.NIWLinear,
+        {"pi": "learned", "scale": TWO, "delta": 4.0},
+        {"n_tasks": 3, "n_rows": 2, "constant": True, "groups": True},
+        {},
+    ),
+    "population, learned pi, half-t, loose, shared": (
+        zoo.NIWLinear, {**HALF_T, **SHARED, "pi": "learned"}, {**GROUPS, "n_features": 4}, {"loose": 1}
+    ),
+    "population, learned pi, logistic, rare": (
+        zoo.NIWLinear,
+        {"delta": 6.0, "scale": 1.5, "pi": "learned", "likelihood": "logistic"},
+        {"constant": True, "n_tasks": 3, "n_features": 3},
+        {"likelihood_moves": True, "group_moves": True},
+    ),
+    "population, learned pi, ordinal, constant": (
+        zoo.NIWLinear,
+        {"delta": 6.0, "scale": 1.5, "pi": "learned", "likelihood": AUGMENTED["ordinal"]},
+        {"constant": True, "n_tasks": 3, "n_features": 3},
+        {"likelihood_moves": False},
+    ),
+    "population, learned pi, crossed, many": (
+        zoo.NIWLinear, {"delta": 6.0, "scale": 0.5, "pi": "learned"}, {"crossed": "many"}, {}
+    ),
+    "functions, learned pi": (zoo.NIWGaussianProcess, {"pi": "learned"}, {"empty": True}, {"group_moves": True}),
     # Coefficients that all tasks share: of a feature that stands still within tasks, and of one that does not.
     "population, shared": (zoo.NIWLinear, {**SHARED, "pi": 0.6}, GROUPS, {"group_moves": False}),
     "population, shared, learned scale, noise by task, group moves": (

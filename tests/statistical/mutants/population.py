@@ -348,6 +348,30 @@ MUTANTS: tuple[Mutant, ...] = (
         'ridge, constant = 0.0 * s["scales"], ',
         _LEARNED_SCALES,
     ),
+    Mutant(
+        "mean_weight_without_dimension",
+        "the weight of the prior of the mean is drawn as if there were one feature",
+        "zoo/inference/gibbs/mean_weight.py",
+        "SHAPE + 0.5 * len(mu)",
+        "SHAPE + 0.5",
+        ("tests/inference/test_mean_weight.py",),
+    ),
+    Mutant(
+        "mean_weight_not_followed",
+        "collapsed moves have a weight of 1, whatever was learned",
+        "zoo/inference/gibbs/normal_inverse_wishart.py",
+        'nu, pi, T, tasks, loose = float(self.nu), float(s["pi"]), ',
+        "nu, pi, T, tasks, loose = float(self.nu), 1.0, ",
+        (f"{KERNELS}::test_against_joint_draws[population, learned pi, half-t, loose, shared]",),
+    ),
+    Mutant(
+        "mean_weight_of_new_inputs",
+        "functions at inputs that the fit has not are drawn with a weight of 1",
+        "zoo/models/niw/gaussian_process.py",
+        "1.0 / np.asarray(pi)[..., None]",
+        "1.0",
+        ("tests/models/test_niw.py::test_residuals_follow_the_draws_of_pi",),
+    ),
     # ---------------------------------------------------------------- EM
     Mutant(
         "m_step_denominator",

@@ -36,6 +36,7 @@ from zoo.inference.gibbs.joint_moves import JointStep
 from zoo.inference.gibbs.likelihood_moves import LikelihoodMoves, moves_pay
 from zoo.inference.gibbs.likelihood_populations import population_moves
 from zoo.inference.gibbs.many_shared import SharedRows, draw_by_steps, shared_values
+from zoo.inference.gibbs.mean_weight import draw_mean_weight
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.gibbs.population_lanes import (
     copy_sums,
@@ -229,10 +230,10 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         if augmentation.update is not None:
             augmentation.update(rng, *seen, augmentation.laws)
         if s["joint"] is not None:
-            s["joint"].population(rng, by_task, s["mu"], s["P"], float(self.nu), float(self.pi), s["f"])
+            s["joint"].population(rng, by_task, s["mu"], s["P"], float(self.nu), float(s["pi"]), s["f"])
             s["W"][:] = to_lanes(padded)
         if s["moves"] is not None:
-            population = (by_task, s["mu"], s["P"], float(self.pi), s["f"])
+            population = (by_task, s["mu"], s["P"], float(s["pi"]), s["f"])
             s["moves"].population(rng, *population)
             population_moves(rng, s["moves"], *population)
             s["W"][:] = to_lanes(padded)
@@ -246,8 +247,9 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
             copy_sums(tasks, s["whole"])
             population_group_moves(rng, s["whole"], *now, float(self.nu), self.n_tasks)
         draw_coefficients(rng, tasks, s["space"], *now)
-        translate(rng, tasks, s["space"], *now, float(self.pi))
-        draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(self.pi))
+        translate(rng, tasks, s["space"], *now, float(s["pi"]))
+        draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(s["pi"]))
+        draw_mean_weight(rng, self.pi, s)
 
     def _draw_shared_given(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
         """Shared coefficients given the auxiliary variables, whose sums are then those without their part."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from zoo.inference.gibbs.choice_likelihood import Choices
 from zoo.inference.gibbs.choice_moves import ChoiceMoves, Reference, reference_of
+from zoo.inference.gibbs.mean_weight import draw_mean_weight
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.gibbs.population_lanes import from_lanes, to_lanes
 from zoo.inference.gibbs.population_steps import draw_population
@@ -81,7 +82,7 @@ class ChoicePopulationKernel(NormalInverseWishartKernel):
 
     @cached_property
     def _reference(self) -> Reference:
-        return reference_of(self._choices, float(self.pi), float(self.nu))
+        return reference_of(self._choices, 1.0 if self.pi is None else float(self.pi), float(self.nu))
 
     @property
     def _noise_roots(self) -> None:
@@ -106,12 +107,13 @@ class ChoicePopulationKernel(NormalInverseWishartKernel):
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
-        s, nu, pi = state, float(self.nu), float(self.pi)
+        s, nu, pi = state, float(self.nu), float(state["pi"])
         self._draw_scales(rng, s)
         padded = from_lanes(s["W"])  # a copy, with tasks without rows at its end
         s["choices"].population(rng, padded[: self.n_tasks], s["mu"], s["P"], nu, pi)
         s["W"][:] = to_lanes(padded)
         draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], nu, pi)
+        draw_mean_weight(rng, self.pi, s)
 
     def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Population mean (p,) and covariance (p, p): a draw without the coefficients."""

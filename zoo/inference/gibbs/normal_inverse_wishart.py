@@ -28,7 +28,8 @@ With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
    the law of :math:`(w_t, \mu)` given C is invariant under :math:`(F w_t, F \mu, F C F')`, so :math:`\mu` is one more
    row that has no data;
 5. :math:`C \sim IW(\nu + T, \Psi + \sum_t (w_t - \bar w)(w_t - \bar w)' + \tfrac{\pi T}{\pi + T} \bar w \bar w')` and
-   :math:`\mu \sim N(\tfrac{T}{\pi + T} \bar w, C / (\pi + T))`.
+   :math:`\mu \sim N(\tfrac{T}{\pi + T} \bar w, C / (\pi + T))`;
+6. :math:`\pi`, where it is learned, by (3) of :mod:`zoo.inference.gibbs.mean_weight`. All other steps are given it.
 
 The features that the engine sees are whitened, so that :math:`\Psi = I`: with :math:`\Psi = G G'` the caller gives
 :math:`X G` and ``half`` G, and gets coefficients, mean and covariance multiplied by G. A singular :math:`\Psi`, as of a
@@ -62,6 +63,7 @@ from zoo.inference.gibbs.collapsed_population import (
 from zoo.inference.gibbs.collapsed_regression import Reflections
 from zoo.inference.gibbs.loose_directions import FEW_FEATURES, loose_axes, loose_basis, steady_features
 from zoo.inference.gibbs.loose_space import loose_space
+from zoo.inference.gibbs.mean_weight import draw_mean_weight, start_mean_weight
 from zoo.inference.gibbs.population_lanes import (
     copy_sums,
     leave,
@@ -99,7 +101,7 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         Rows in any order.
     n_tasks : int
     pi, nu : float
-        Weight of the prior of the mean; degrees of freedom (textbook) of the covariance.
+        Weight of the prior of the mean, None: learned; degrees of freedom (textbook) of the covariance.
     half : (p, D), optional
         ``G`` with ``G G'`` the scale matrix; default the identity.
     names : (str, str, str)
@@ -129,7 +131,7 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
     y: np.ndarray
     task: np.ndarray
     n_tasks: int
-    pi: float
+    pi: float | None
     nu: float
     half: np.ndarray | None = None
     names: tuple[str, str, str] = ("coefficients", "population_mean", "feature_cov")
@@ -168,6 +170,7 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
                 np.exp(rng.normal()) / max(float(weighted_sd(self.y, self.weight)) ** 2, 1e-300),
             ),
         }
+        state["pi"] = start_mean_weight(rng, self.pi)
         if self.scale_sd is not None:
             state["scales"] = np.ones(D)
             state["constant"] = (np.arange(blocks * LANES) < T).astype(np.float64)[:, None]
@@ -234,7 +237,8 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             return self._rotation() if self.scale_sd is None else np.eye(self.inputs.shape[1]), 0, 0.0
         sums = task_sums(self.inputs, self.row, self.y, self.task, self.n_tasks, self.weight)
         axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
-        known = (sums.S, sums.centre, sums.sse, sums.size, (self.pi, self.nu, self.noise_rate))
+        prior = 1.0 if self.pi is None else self.pi, self.nu, self.noise_rate
+        known = (sums.S, sums.centre, sums.sse, sums.size, prior)
         steady = axes[:, self._steady[0]]
         if self.scale_sd is not None:
             return loose_axes(*known, self.scale_sd, steady, self.loose)
@@ -277,6 +281,8 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         inverse = np.zeros(state["inverse_noise"].size)
         inverse[:T] = np.broadcast_to(values["noise"], T) ** -2.0
         state["inverse_noise"][:] = inverse.reshape(state["inverse_noise"].shape)
+        if self.pi is None:
+            state["pi"][...] = values["pi"]
         if self.shared is not None:
             state["shared"].put(values)
             self._follow_shared(state)
@@ -288,7 +294,8 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
     @property
     def _changing(self) -> tuple[str, ...]:
         """Names of the arrays that a snapshot of the state needs; the others are made from these and the data."""
-        return ("W", "mu", "P", "C", "inverse_noise", *(() if self.scale_sd is None else ("scales",)))
+        learned = {"scales": self.scale_sd is not None, "pi": self.pi is None}
+        return ("W", "mu", "P", "C", "inverse_noise", *(name for name, kept in learned.items() if kept))
 
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients, population and noise; the rest follows from the data."""
@@ -332,13 +339,14 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             collapsed_noise(rng, roots, s["tasks"], s["mu"], s["C"], s["inverse_noise"], *prior)
         plain_sweep(
             rng, s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
-            float(self.pi), float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks,
+            float(s["pi"]), float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks,
         )  # fmt: skip
+        draw_mean_weight(rng, self.pi, s)
 
     def _collapsed_moves(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
         """Step 0; where scales of features are learned they are stale in between, and drawn again at once."""
         now = (s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"])
-        nu, pi, T, tasks, loose = float(self.nu), float(self.pi), self.n_tasks, s["tasks"], s["loose"]
+        nu, pi, T, tasks, loose = float(self.nu), float(s["pi"]), self.n_tasks, s["tasks"], s["loose"]
         tries = (s["reflections"], _REFLECTIONS)
         if self.scale_sd is None:
             collapsed_moves(rng, tasks, loose, *now, nu, pi, T, *tries)
@@ -366,6 +374,7 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             mean: basis @ state["mu"],
             cov: basis @ state["C"] @ basis.T,
             "noise": noise,
+            **({"pi": state["pi"].copy()} if self.pi is None else {}),
             **({} if self.shared is None else state["shared"].record(self.shared)),
         }
 
@@ -375,6 +384,7 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             "squared_mean": float(state["mu"] @ state["mu"]),
             "trace_feature_cov": float(state["C"].trace()),
             "mean_precision": float(state["inverse_noise"].ravel()[: self.n_tasks].mean()),
+            **({"log_pi": float(np.log(state["pi"]))} if self.pi is None else {}),
         }
 
 

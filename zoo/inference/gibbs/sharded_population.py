@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.inference.gibbs.mean_weight import draw_mean_weight, start_mean_weight
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
 from zoo.inference.gibbs.population_steps import draw_population_given, draw_translation
 from zoo.inference.gibbs.shard import Shard, chunks_of
@@ -28,7 +29,7 @@ from zoo.inference.weighted_moments import weighted_sd
 
 __all__ = ["ShardedPopulationKernel", "shards_of"]
 
-_CHANGING = ("mu", "P", "C", "inverse_noise")
+_CHANGING = ("mu", "P", "C", "inverse_noise", "pi")
 
 
 def shards_of(kernel: NormalInverseWishartKernel, n_workers: int) -> list[Shard]:
@@ -64,6 +65,7 @@ class ShardedPopulationKernel:
             "C": np.eye(D) * spread,
             "inverse_noise": np.array(np.exp(rng.normal()) / noise),
             "S": k.sums.S.sum(axis=(0, 3)),
+            "pi": start_mean_weight(rng, k.pi),
         }
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
@@ -74,6 +76,8 @@ class ShardedPopulationKernel:
         state["C"][:] = back @ cov @ back.T
         state["P"][:] = np.linalg.inv(state["C"])
         state["inverse_noise"][...] = float(values["noise"]) ** -2.0
+        if self.kernel.pi is None:
+            state["pi"][...] = values["pi"]
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
@@ -87,11 +91,12 @@ class ShardedPopulationKernel:
         precision = rng.standard_gamma(shape) / (k.noise_rate + 0.5 * squares)
         s["inverse_noise"][...] = precision
         mean = s["mu"] + apart / n_tasks
-        moved, pi = -pull * precision, float(k.pi)
+        moved, pi = -pull * precision, float(s["pi"])
         draw_translation(rng, s["S"] * precision + pi * s["P"], moved, s["mu"], s["P"], pi)
         mean += moved
         within = scatter - np.outer(apart, apart) / n_tasks
         draw_population_given(rng, mean, within, n_tasks, s["mu"], s["P"], s["C"], float(k.nu), pi)
+        draw_mean_weight(rng, k.pi, s)
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Population mean (p,), covariance (p, p), and ``noise`` ()."""
@@ -100,6 +105,7 @@ class ShardedPopulationKernel:
             mean: basis @ state["mu"],
             cov: basis @ state["C"] @ basis.T,
             "noise": state["inverse_noise"] ** -0.5,
+            **({"pi": state["pi"].copy()} if self.kernel.pi is None else {}),
         }
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:
@@ -108,6 +114,7 @@ class ShardedPopulationKernel:
             "squared_mean": float(state["mu"] @ state["mu"]),
             "trace_feature_cov": float(state["C"].trace()),
             "mean_precision": float(state["inverse_noise"]),
+            **({"log_pi": float(np.log(state["pi"]))} if self.kernel.pi is None else {}),
         }
 
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -30,7 +30,6 @@ class SharedSteps:
         y: np.ndarray
         task: np.ndarray
         weight: np.ndarray | None
-        pi: float
         n_tasks: int
 
     @property
@@ -66,7 +65,7 @@ class SharedSteps:
         prior = shared.sd if self._many else shared.scales(self.shared)
         draw(
             rng, s["tasks"].S, *known, s["W"], s["mu"], shared.beta, prior, s["P"], s["inverse_noise"],
-            float(self.pi), self.n_tasks,
+            float(s["pi"]), self.n_tasks,
         )  # fmt: skip
         if self._many:
             self._draw_scales_of_levels(rng, s, *known)

@@ -146,9 +146,9 @@ class NIWBase(NIWEngines):
         return np.empty((len(inputs), 0))
 
     def _residual_variance(
-        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, rng: np.random.Generator
+        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, pi: Any, rng: np.random.Generator
     ) -> float:
-        """Variance of their coefficients given the population in whitened features."""
+        """Variance of their coefficients given the population in whitened features, and pi."""
         return 1.0
 
     def _enter(
@@ -159,7 +159,7 @@ class NIWBase(NIWEngines):
         rank, size = len(mean), known.inputs.shape[1]
         if size == rank:
             return mean, cov
-        grown = self._residual_variance(fit, mean, cov, rng) * np.eye(size)
+        grown = self._residual_variance(fit, mean, cov, self.pi_of(draw), rng) * np.eye(size)
         grown[:rank, :rank] = cov
         return np.append(mean, np.zeros(size - rank)), grown
 
@@ -292,6 +292,8 @@ class NIWBase(NIWEngines):
                 "predictions. Give these inputs to the fit without labels (NaN in Y of from_multilabel) to keep it."
             )
         parts = {name: posterior[name].to_numpy() for name in (mean, cov)} | {"noise": noise}
+        if self.learns_pi:
+            parts["pi"] = posterior["pi"].to_numpy()
         if SHARED in posterior:
             parts[SHARED] = posterior[SHARED].to_numpy()
         result[values] = np.empty((chains, draws, posterior.sizes[self.dim], new.n_tasks))

@@ -52,7 +52,7 @@ class NIWEngines(NIWHierarchy):
         if not self.augmented and not choices:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
-        if not self._conjugate or self.shared or self.scale_sd is not None:
+        if not self._conjugate or self.shared or self.scale_sd is not None or self.learns_pi:
             return [gibbs, *super().method_table()]
         return [
             gibbs,
@@ -72,6 +72,8 @@ class NIWEngines(NIWHierarchy):
             return "method 'em' knows no shared coefficients, and shared names such ones."
         if method == "em" and self._conjugate and self.scale_sd is not None:
             return "method 'em' knows no learned scales of features, and covariance_prior='half_t' asks for them."
+        if method == "em" and self._conjugate and self.learns_pi:
+            return "method 'em' has no estimate of pi, and pi is 'learned'. Give pi a number, or use method='gibbs'."
         return super().unserved(method)
 
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
@@ -192,7 +194,7 @@ class NIWEngines(NIWHierarchy):
             "y": y,
             "task": data.task,
             "n_tasks": data.n_tasks,
-            "pi": self.pi,
+            "pi": None if self.learns_pi else self.pi,
             "nu": self.delta + population.inputs.shape[1] - 1.0,
             "half": population.half,
             "names": self.names,
@@ -248,7 +250,7 @@ class NIWEngines(NIWHierarchy):
                 data.task,
                 y,
                 data.n_tasks,
-                pi=self.pi,
+                pi=float(self.pi),
                 tau=tau,
                 scale=weight * np.eye(rank),
                 noise_prior=self.noise_prior,

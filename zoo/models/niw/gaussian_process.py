@@ -204,7 +204,8 @@ class NIWGaussianProcess(NIWBase):
         """Function values of unseen tasks from each draw of the population."""
         result = super().new_task(posterior, names, rng)
         back, point = posterior.attrs["back"], posterior.attrs["point"]
-        result["residual"] = self._residual(result["function_values"], back, point, rng)
+        pi = self.pi_of(posterior)
+        result["residual"] = self._residual(result["function_values"], pi, back, point, rng)
         return result
 
     def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> xr.Dataset:
@@ -215,7 +216,7 @@ class NIWGaussianProcess(NIWBase):
         draws = super().predictive_posterior(fit, rng)
         back = self._basis(fit.population_data).half_inverse.T
         values = draws["function_values"].transpose("chain", "draw", "input", "task").to_numpy()
-        residual = self._residual(values, back, fit.method == "em", rng)
+        residual = self._residual(values, self.pi_of(draws), back, fit.method == "em", rng)
         draws = draws.assign(residual=(("chain", "draw", "task"), residual))
         return draws.assign_attrs(back=back, point=fit.method == "em")
 
@@ -231,7 +232,8 @@ class NIWGaussianProcess(NIWBase):
         values = fit.posterior["function_values"].transpose("chain", "draw", "input", "task").to_numpy()
         back = self._basis(fit.population_data).half_inverse.T
         # Where no row has more to say than the inputs of the fit, nothing is drawn.
-        sd = self._residual_sd(values, back, rng) if left.any() else np.zeros(values[..., 0, :].shape)
+        pi = self.pi_of(fit.posterior)
+        sd = self._residual_sd(values, pi, back, rng) if left.any() else np.zeros(values[..., 0, :].shape)
         sd = sd.reshape(-1, values.shape[-1])
         flat = values.reshape(-1, *values.shape[2:])
         weights = np.asarray(rows.inputs[:, :-1])[rows.row]
@@ -256,7 +258,7 @@ class NIWGaussianProcess(NIWBase):
         return mean, np.sqrt(sd**2 + weight / tau * left**2), parameters
 
     def _residual(
-        self, values: np.ndarray, back: np.ndarray, point: bool, rng: np.random.Generator
+        self, values: np.ndarray, pi: Any, back: np.ndarray, point: bool, rng: np.random.Generator
     ) -> np.ndarray:
         r"""Draws (chain, draw, task) of what multiplies the residual standard deviation of the base kernel.
 
@@ -270,13 +272,15 @@ class NIWGaussianProcess(NIWBase):
         if point:
             tau, weight = self.em_prior(len(back))
             return np.asarray(np.sqrt(weight / tau) * (z - z.mean(axis=(0, 1))))
-        return self._residual_sd(values, back, rng) * z
+        return self._residual_sd(values, pi, back, rng) * z
 
-    def _residual_sd(self, values: np.ndarray, back: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Standard deviations (chain, draw, task) of the same given draws of s."""
+    def _residual_sd(
+        self, values: np.ndarray, pi: Any, back: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Standard deviations (chain, draw, task) of the same given draws of s, and pi or its draws (chain, draw)."""
         squares = np.sum((back @ values) ** 2, axis=2)
         s = self._innovation(len(back), rng, (*values.shape[:2], 1))
-        return np.asarray(np.sqrt(s * (squares + 1.0 / self.pi + 1.0)))
+        return np.asarray(np.sqrt(s * (squares + 1.0 / np.asarray(pi)[..., None] + 1.0)))
 
     def _innovation(self, rank: int, rng: np.random.Generator, size: Any = None) -> Any:
         return 0.5 / rng.gamma((self.delta + rank) / 2.0, size=size)
@@ -298,14 +302,14 @@ class NIWGaussianProcess(NIWBase):
         return root
 
     def _residual_variance(
-        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, rng: np.random.Generator
+        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, pi: Any, rng: np.random.Generator
     ) -> float:
         """As in :meth:`_residual`, with the expected square of the new task's coefficients."""
         if fit.method == "em":
             tau, weight = self.em_prior(len(mean))
             return weight / tau
         squares = float(mean @ mean + np.trace(cov))
-        return float(self._innovation(len(mean), rng) * (squares + 1.0 / self.pi + 1.0))
+        return float(self._innovation(len(mean), rng) * (squares + 1.0 / float(pi) + 1.0))
 
     def default_method(self, data: MultiTaskData) -> str:
         """Gibbs for few inputs, EM for many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,10 +15,11 @@ from zoo.core.hooks import ModelData
 from zoo.core.joining import of_some_task
 from zoo.core.methods import UnsupportedMethodError
 from zoo.core.prior_density import coefficients_density, covariance_density, half_t_density
-from zoo.core.shared import SharedCoefficients
+from zoo.core.shared import LEARNED, SharedCoefficients
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.inference.gibbs.matrix_normal import CovariancePrior
+from zoo.inference.gibbs.mean_weight import RATE, SHAPE
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.laws import Flat, InverseGammaOfSquare
 from zoo.support.checks import positive
@@ -40,18 +42,32 @@ class NIWHierarchy(SharedCoefficients):
     dim: ClassVar[str]
     """The dim of the coefficients."""
 
-    pi: float = 1.0
+    pi: float | str = 1.0
     delta: float = 3.0
     tau: float | str = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self.pi, "pi")
+        if isinstance(self.pi, str):
+            if self.pi != LEARNED:
+                raise ValueError(f"pi is {self.pi!r}. Give a number above 0, or {LEARNED!r}.")
+            if self.names[1] in dict(self.own_priors):
+                raise ValueError(
+                    f"pi is {LEARNED!r}, and own_priors has a prior of {self.names[1]!r}, which does not read pi. "
+                    "Leave one of the two out."
+                )
+        else:
+            positive(self.pi, "pi")
         positive(self.delta, "delta")
         if not isinstance(self.tau, str) or self.tau != "prior":
             if isinstance(self.tau, str):
                 raise ValueError(f'tau is {self.tau!r}. Give a number above 0, or "prior".')
             positive(self.tau, "tau")
+
+    @property
+    def learns_pi(self) -> bool:
+        """Whether the weight of the prior of the mean is a variable of the posterior."""
+        return isinstance(self.pi, str)
 
     @property
     def _conjugate(self) -> bool:
@@ -96,9 +112,10 @@ class NIWHierarchy(SharedCoefficients):
         rank = half.type.shape[1]
         model.add_coords({"basis": range(rank), "basis_bis": range(rank)})
         chol = self._factor(rank)
-        own_mean = self.own_prior(mean, (self.dim,))
+        # Beside a learned pi an own prior of the mean is refused, so that none is offered.
+        own_mean = None if self.learns_pi else self.own_prior(mean, (self.dim,))
         if own_mean is None:
-            centre = chol @ pm.Normal(f"_{mean}", dims="basis") / np.sqrt(self.pi)
+            centre = chol @ pm.Normal(f"_{mean}", dims="basis") / self._root_of_pi()
         else:
             centre = pt.as_tensor(self.population(data.source).back) @ own_mean
         white = pm.Normal(f"_{values}", dims=("basis", "task"))
@@ -132,9 +149,17 @@ class NIWHierarchy(SharedCoefficients):
             return covariance_density(white_cov, CovariancePrior(nu=nu))
         white_mean = pt.dot(back, values[mean])[:, None]
         if name == mean:
-            return coefficients_density(white_mean, white_cov / self.pi, np.eye(1))
+            return coefficients_density(white_mean, white_cov / self.pi_of(values), np.eye(1))
         white = pt.dot(back, values[coefficients])
         return coefficients_density(white, white_cov, np.eye(data.n_tasks), white_mean)
+
+    def pi_of(self, values: Mapping[Any, Any]) -> Any:
+        """The weight of the prior of the mean: that of ``values``, as of a posterior, where it is learned."""
+        return values["pi"] if self.learns_pi else self.pi
+
+    def _root_of_pi(self) -> Any:
+        """Square root of the weight of the prior of the mean: a number, or that of its variable."""
+        return pt.sqrt(pm.Gamma("pi", alpha=SHAPE, beta=RATE)) if self.learns_pi else np.sqrt(self.pi)
 
     @property
     def _has_inverse_wishart(self) -> bool:

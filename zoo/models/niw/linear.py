@@ -53,8 +53,11 @@ class NIWLinear(NIWBase):
         ``InverseGammaOfSquare(0.5, 0.005)``: an inverse-gamma law of the variance, which counts like one row with an
         error of 0.1. With ``Gaussian(per_task=("noise",))`` every task has a noise of its own;
         ``Gaussian(noise=Flat())`` is for the paper's EM, which has no prior of it.
-    pi : float
-        How many tasks the prior of the mean is worth; large values hold the mean at zero, as in the paper's section 6.
+    pi : float or "learned"
+        How many tasks the prior of the mean is worth, above 0; large values hold the mean at zero, as in the paper's
+        section 6. "learned": it is the variable ``pi`` of the posterior, with the prior Gamma(1/2, rate 1/2), under
+        which :math:`\mu \mid C` has the multivariate Cauchy law with scale matrix C. Methods ``gibbs`` and ``nuts``
+        have it, ``em`` has not.
     delta : float
         Dawid's degrees of freedom of the inverse-Wishart prior, above 0: :math:`\nu = \delta + D - 1`. Full Bayes
         reads it. At 3 the prior mean of C is ``scale``.
@@ -73,7 +76,7 @@ class NIWLinear(NIWBase):
         where ``scale`` is a number, the former are ``feature_sd`` (dim feature) of the posterior.
     own_priors : mapping of str to distribution
         As in :class:`zoo.ModelFactory`. A prior of ``population_mean`` makes it independent of C, and then ``pi`` is
-        not read. With "lkj" there may be one of ``feature_sd``.
+        not read; "learned" is refused beside it. With "lkj" there may be one of ``feature_sd``.
 
     Notes
     -----

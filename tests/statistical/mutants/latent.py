@@ -167,4 +167,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "variance[at] += 0.0 * np.sum(root**2, axis=1)",
         ("tests/models/test_varying_vecchia_latent.py::test_joint_draws_have_the_moments_of_the_functions",),
     ),
+    Mutant(
+        "structure_without_penalty",
+        "structures are compared by their evidence alone, whatever the number of hyper-parameters",
+        "zoo/models/varying_coefficient/structure.py",
+        "return self.pilot.value - 0.5 * self.pilot.size",
+        "return self.pilot.value - 0.0 * self.pilot.size",
+        ("tests/models/test_varying_structure.py",),
+    ),
+    Mutant(
+        "structure_leaves_out_the_others",
+        "the part of the wrong features is left out",
+        "zoo/models/varying_coefficient/structure.py",
+        "if self.names[feature] not in names]",
+        "if self.names[feature] in names]",
+        ("tests/models/test_varying_structure.py",),
+    ),
 )

@@ -106,6 +106,12 @@ def test_a_system_that_is_not_solved_is_an_error(monkeypatch):
         IterativeNormal(size).draw(_Noise(ones), rows.indptr, rows.indices, rows.data, ones, 0.0 * ones)
 
 
+def test_a_variable_in_no_row_is_an_error():
+    ends, ones = (np.array([0, 1, 2]), np.array([0, 2])), np.ones(2)
+    with pytest.raises(np.linalg.LinAlgError, match="one of its variables is in no row"):
+        IterativeNormal(3).draw(np.random.default_rng(0), *ends, ones, ones, ones)
+
+
 def _pattern(rows):
     return np.concatenate([[0], np.cumsum([len(r) for r in rows])]), np.concatenate(rows)
 

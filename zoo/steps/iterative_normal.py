@@ -12,8 +12,8 @@ perturbations*). Conjugate gradients, scaled by the diagonal of Q, solve it with
 from __future__ import annotations
 
 import numpy as np
-
-from zoo.inference.compiled import njit
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import LinearOperator, cg
 
 __all__ = ["IterativeNormal"]
 
@@ -48,13 +48,25 @@ class IterativeNormal:
             noisy += u
         else:
             noisy[:base_from] += u[:base_from]
-        right = np.zeros(self.size)
-        _add_transposed(indptr, indices, data, noisy, right)
+        rows = csr_array((data, indices, indptr), shape=(len(w), self.size))
+        right = rows.T @ noisy
         if known is not None:
             right += known
-        drawn = np.zeros(self.size)
-        left = _solve(indptr, indices, data, w, right, drawn, _RESIDUAL, _MOST_STEPS)
-        if not left <= _RESIDUAL:
+        diagonal = np.bincount(indices, np.repeat(w, np.diff(indptr)) * data**2, self.size)
+        if not (diagonal > 0.0).all():
+            raise np.linalg.LinAlgError(
+                "the precision of the block is singular, because one of its variables is in no row with a weight "
+                "above 0. Name fewer variables in vars."
+            )
+        precision = LinearOperator(
+            (self.size, self.size), matvec=lambda x: rows.T @ (w * (rows @ x)), dtype=np.float64
+        )
+        with np.errstate(all="ignore"):  # a singular precision ends in numbers that are not finite
+            drawn, unsolved = cg(
+                precision, right, rtol=_RESIDUAL, maxiter=_MOST_STEPS, M=diags_array(1.0 / diagonal)
+            )
+            left = np.linalg.norm(right - precision @ drawn) / np.linalg.norm(right) if unsolved else 0.0
+        if unsolved:
             raise np.linalg.LinAlgError(
                 f"conjugate gradients left {left:.1e} of the right-hand side after {_MOST_STEPS:,} steps, because the "
                 "precision of the block is singular or nearly so. Name fewer variables in vars, or give one of two "
@@ -72,46 +84,6 @@ class IterativeNormal:
         base_from: int,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the rows from ``base_from`` on, and what they add to h, as ``draw`` takes both."""
-        linear = np.zeros(self.size)
-        _add_transposed(indptr, indices, data, np.where(np.arange(len(w)) >= base_from, u, 0.0), linear)
+        rows = csr_array((data, indices, indptr), shape=(len(w), self.size))
+        linear = rows.T @ np.where(np.arange(len(w)) >= base_from, u, 0.0)
         return w[base_from:].copy(), linear
-
-
-@njit(cache=True, nogil=True)
-def _add_transposed(indptr, indices, data, u, out):
-    """``out += J' u``."""
-    for n in range(len(u)):
-        for e in range(indptr[n], indptr[n + 1]):
-            out[indices[e]] += data[e] * u[n]
-
-
-@njit(cache=True, nogil=True)
-def _solve(indptr, indices, data, w, right, x, residual, most):
-    """Solve ``J' W J x = right`` from x = 0; return the norm of the residual as a share of that of ``right``."""
-    size, N = len(x), len(w)
-    diagonal = np.zeros(size)
-    for n in range(N):
-        for e in range(indptr[n], indptr[n + 1]):
-            diagonal[indices[e]] += w[n] * data[e] ** 2
-    r, z, image = right.copy(), right / diagonal, np.empty(size)
-    p, along, whole = z.copy(), r @ z, np.sqrt(right @ right)
-    left = 1.0 if whole > 0.0 else 0.0
-    for _ in range(most):
-        if left <= residual:
-            break
-        image[:] = 0.0
-        for n in range(N):
-            total = 0.0
-            for e in range(indptr[n], indptr[n + 1]):
-                total += data[e] * p[indices[e]]
-            total *= w[n]
-            for e in range(indptr[n], indptr[n + 1]):
-                image[indices[e]] += data[e] * total
-        step = along / (p @ image)
-        x += step * p
-        r -= step * image
-        left = np.sqrt(r @ r) / whole
-        z = r / diagonal
-        before, along = along, r @ z
-        p = z + (along / before) * p
-    return left

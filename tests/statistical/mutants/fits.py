@@ -35,6 +35,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "self._alone = True",
         ("tests/steps/test_likelihood_moves.py::test_sums_that_are_kept_are_those_that_would_be_made",),
     ),
+    Mutant(
+        "rows_perturbed_alike",
+        "a draw by conjugate gradients adds noise of variance 1 to every row, whatever its weight",
+        "zoo/steps/iterative_normal.py",
+        "noisy = np.sqrt(w) * rng.standard_normal(len(w))",
+        "noisy = rng.standard_normal(len(w))",
+        ("tests/steps/test_block_normal.py::test_without_a_factor_a_draw_solves_the_system_of_noisy_rows",),
+    ),
     # ---------------------------------------------------------------- features that are selected
     Mutant(
         "copies_alone",

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from zoo.inference.responses import Density, Responses
+from zoo.latent.lower_factor import lower_factor
 from zoo.latent.mode_movement import second_derivative, solve_near
 from zoo.latent.newton import Step, approach, climb
 
@@ -308,10 +309,7 @@ def _factor(G: np.ndarray, root: np.ndarray, scale: float) -> np.ndarray:
     B = np.asfortranarray(G * (scale * root[:, None]))
     B *= root
     B[np.diag_indices_from(B)] += 1.0
-    factor, info = lapack.dpotrf(B, lower=1, clean=1, overwrite_a=1)
-    if info != 0 or not np.all(np.isfinite(np.diag(factor))):
-        raise np.linalg.LinAlgError("the precision of the weights has no Cholesky factor")
-    return np.asarray(factor)
+    return lower_factor(B, "the precision of the weights")
 
 
 def _inverse_diagonal(factor: np.ndarray) -> np.ndarray:

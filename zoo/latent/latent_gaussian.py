@@ -39,6 +39,7 @@ from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from zoo.inference.responses import Density, NormalResponses, Responses
 from zoo.latent.function_conditional import JITTER
+from zoo.latent.lower_factor import lower_factor
 from zoo.latent.mode_movement import second_derivative, solve_near
 from zoo.latent.newton import Step, climb
 
@@ -93,7 +94,7 @@ class _DenseSolver:
         self.K, self.root = K, np.sqrt(W)
         B = self.root[:, None] * K * self.root
         B[np.diag_indices_from(B)] += 1.0
-        self.factor = _cholesky(B)
+        self.factor = lower_factor(B, "a covariance")
         self.log_det = 2.0 * float(np.sum(np.log(np.diag(self.factor))))
 
     def R(self, b: np.ndarray) -> np.ndarray:
@@ -145,7 +146,7 @@ class LowRank:
 
     def __init__(self, Kuu: np.ndarray, Kuf: np.ndarray, diagonal: np.ndarray, residual: bool):
         jitter = JITTER * float(np.mean(np.diag(Kuu)))
-        self.factor = _cholesky(Kuu + jitter * np.eye(len(Kuu)))
+        self.factor = lower_factor(Kuu + jitter * np.eye(len(Kuu)), "a covariance")
         self.V = solve_triangular(self.factor, Kuf, lower=True, check_finite=False)
         self.lost = np.maximum(diagonal - np.einsum("ij,ij->j", self.V, self.V), 0.0)
         self.residual = residual
@@ -200,7 +201,7 @@ class _LowRankSolver:
         self.VD = V * self.D
         M = self.VD @ V.T
         M[np.diag_indices_from(M)] += 1.0
-        self.factor = _cholesky(M)
+        self.factor = lower_factor(M, "a covariance")
         self.log_det = 2.0 * float(np.sum(np.log(np.diag(self.factor)))) + float(np.sum(np.log1p(own * W)))
         self._half = solve_triangular(self.factor, V, lower=True, check_finite=False)
 
@@ -336,11 +337,3 @@ def evidence(
             total += float(u @ K.times(slope))
         inner.append(total)
     return Evidence(value, slopes, np.array(inner), mode)
-
-
-def _cholesky(matrix: np.ndarray) -> np.ndarray:
-    """Lower factor; raises ``LinAlgError`` where the matrix has none."""
-    factor, info = lapack.dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
-    if info != 0 or not np.all(np.isfinite(np.diag(factor))):
-        raise np.linalg.LinAlgError("a covariance has no Cholesky factor")
-    return np.asarray(factor)

@@ -31,13 +31,14 @@ from zoo.latent.vecchia_terms import Terms, Workspace, covariance, derivatives, 
 
 __all__ = [
     "Rows",
+    "add_slopes",
     "back_substitute",
     "evidence",
     "factorise",
     "forward_substitute",
     "gather",
     "in_blocks",
-    "pair_weights",
+    "kriging_weights",
     "require_finite",
     "with_neighbours",
 ]
@@ -217,7 +218,17 @@ def back_substitute(L: np.ndarray, n: int, v: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def pair_weights(
+def kriging_weights(L: np.ndarray, n: int, b: np.ndarray) -> None:
+    """Put the weights ``A^-1 k`` of the first n - 1 of n rows for the last one into b, given their common factor."""
+    m = n - 1
+    last = m * (m + 1) // 2
+    for p in range(m):
+        b[p] = L[last + p]
+    back_substitute(L, m, b)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _pair_weights(
     u: np.ndarray,
     alpha: np.ndarray,
     g_variance: float,
@@ -239,6 +250,59 @@ def pair_weights(
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
+def add_slopes(
+    terms: Terms,
+    theta: np.ndarray,
+    room: Workspace,
+    b: np.ndarray,
+    half: np.ndarray,
+    g_variance: float,
+    g_mean: float,
+    weight: np.ndarray,
+    index: np.ndarray,
+    n: int,
+    pull: np.ndarray,
+    gradient: np.ndarray,
+) -> float:
+    r"""Add :math:`g_v u' dJ u + g_\mu u' dJ \alpha` of a row and its neighbours, the row last, to ``gradient`` (Q,).
+
+    J is their covariance, whose factor is in ``room``, :math:`u = (-b, 1)`, and :math:`\alpha = (A^{-1} s, 0)`.
+
+    Parameters
+    ----------
+    terms, theta, room
+        As ``covariance`` was called with them for the n rows.
+    b : (n,) array
+        The weights of the neighbours; overwritten by u.
+    half : (n,) array
+        The vector s times the inverse of the factor of A; overwritten by alpha.
+    g_variance, g_mean : float
+        The derivatives g.
+    weight : (N,) array
+        The noise variance of a row is divided by its weight.
+    index : (n,) int
+        Numbers of the rows.
+    n : int
+    pull : (L,) array
+        Room; what it gets are the derivatives in the covariances of pairs.
+    gradient : (Q,) array
+
+    Returns
+    -------
+    float
+        The derivative in the noise variance, which ``gradient`` does not get.
+    """
+    m = n - 1
+    back_substitute(room.factor, m, half)
+    for p in range(m):
+        b[p] = -b[p]
+    b[m], half[m] = 1.0, 0.0
+    slope = _pair_weights(b, half, g_variance, g_mean, weight, index, n, pull)
+    derivatives(terms, theta, room, pull, n, gradient)
+    return slope
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def _evidence_of(
     terms: Terms,
     theta: np.ndarray,
@@ -255,7 +319,7 @@ def _evidence_of(
     room = workspace(most, len(terms.kind), t.shape[1], x.shape[1])
     index, pull = np.zeros(most, dtype=np.int64), np.zeros(most * (most + 1) // 2)
     L, noise, total = room.factor, np.exp(2.0 * theta[terms.noise]), 0.0
-    white, alpha, u = room.vectors[0], room.vectors[1], room.vectors[2]
+    white, half, b = room.vectors[0], room.vectors[1], room.vectors[2]
     for i in rows:
         n = with_neighbours(terms, theta, noise, x, t, weight, neighbours, i, index, room)
         if n == 0:
@@ -264,17 +328,13 @@ def _evidence_of(
             white[p] = y[index[p]]
         forward_substitute(L, n, white)
         m = n - 1
-        last = m * (m + 1) // 2
-        root = L[last + m]
+        root = L[m * (m + 1) // 2 + m]
         total += -0.5 * white[m] ** 2 - np.log(root) - 0.5 * np.log(2.0 * np.pi)
         for p in range(m):
-            alpha[p], u[p] = white[p], -L[last + p]
-        back_substitute(L, m, alpha)
-        back_substitute(L, m, u)
-        alpha[m], u[m] = 0.0, 1.0
+            half[p] = white[p]
+        kriging_weights(L, n, b)
         g_variance = 0.5 * (white[m] ** 2 - 1.0) / root**2
         g_mean = white[m] / root
-        slope = pair_weights(u, alpha, g_variance, g_mean, weight, index, n, pull)
+        slope = add_slopes(terms, theta, room, b, half, g_variance, g_mean, weight, index, n, pull, gradient)
         gradient[terms.noise] += 2.0 * noise * slope
-        derivatives(terms, theta, room, pull, n, gradient)
     return total

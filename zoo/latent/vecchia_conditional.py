@@ -17,7 +17,15 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.neighbour_recursion import recursion
-from zoo.latent.vecchia import Rows, back_substitute, factorise, forward_substitute, gather, in_blocks
+from zoo.latent.vecchia import (
+    Rows,
+    back_substitute,
+    factorise,
+    forward_substitute,
+    gather,
+    in_blocks,
+    kriging_weights,
+)
 from zoo.latent.vecchia_terms import Terms, covariance, workspace
 
 __all__ = ["JointLaw", "joint_law", "moments"]
@@ -251,11 +259,8 @@ def _law_of(
             room.K[at] += noise / weight[neighbours[i, p]] if p < m else own
         if not factorise(room.K, L, 0, n + 1):
             return False
-        last = n * (n + 1) // 2
-        sd[i] = L[last + n]
-        for p in range(n):
-            b[p] = L[last + p]
-        back_substitute(L, n, b)
+        sd[i] = L[n * (n + 1) // 2 + n]
+        kriging_weights(L, n + 1, b)
         total = 0.0
         for p in range(m):
             total += b[p] * y[neighbours[i, p]]

@@ -10,15 +10,16 @@ for is made of :math:`A = I + RKR`. A product with A takes two products with the
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack
+from scipy.linalg import cho_solve
 
 from zoo.inference.responses import Density, Responses
 from zoo.latent.krylov import conjugate_gradients
+from zoo.latent.lower_factor import lower_factor
 from zoo.latent.newton import Step
 from zoo.latent.vecchia import Rows
 from zoo.latent.vecchia_factor import Factor, factor_of
 
-__all__ = ["GroupedResponses", "Latents", "Preconditioner", "cholesky", "preconditioner_of"]
+__all__ = ["GroupedResponses", "Latents", "Preconditioner", "preconditioner_of"]
 
 # Residuals of the solutions by conjugate gradients.
 _RESIDUAL = 1e-9
@@ -137,7 +138,7 @@ class Latents:
         assert self.matrix is not None
         P = self.matrix.T @ (W[:, None] * self.matrix)
         P[np.diag_indices_from(P)] += 1.0
-        return cholesky(P)
+        return lower_factor(P, "a matrix of latent functions")
 
     def solve(
         self, right: np.ndarray, W: np.ndarray, tolerance: float = _RESIDUAL
@@ -198,11 +199,3 @@ def preconditioner_of(
     W = np.maximum(information, max(_LEAST, _LEAST_SHARE * float(np.max(information))))
     scaled = np.sqrt(W)[:, None] * features * np.exp(0.5 * log_variances)
     return Preconditioner(factor_of(rows, theta, neighbours, threads, W), scaled)
-
-
-def cholesky(matrix: np.ndarray) -> np.ndarray:
-    """Lower factor, in place of the matrix; raises ``LinAlgError`` where it has none."""
-    factor, info = lapack.dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
-    if info != 0 or not np.all(np.isfinite(np.diag(factor))):
-        raise np.linalg.LinAlgError("a matrix of latent functions has no Cholesky factor")
-    return np.asarray(factor)

@@ -13,7 +13,7 @@ derivative
 
 .. math:: p_i\, u' dJ\, u + u' dJ\, \alpha, \quad u = (-b_i, 1), \quad \alpha = (A^{-1} s_i, 0),
 
-in the joint covariance J of the latent and its neighbours: the pair weights of :mod:`zoo.latent.vecchia`. The noise of
+in the joint covariance J of the latent and its neighbours: ``add_slopes`` of :mod:`zoo.latent.vecchia`. The noise of
 the rows is here a nugget, a number that stands on the diagonal of the covariance of the latents, so that it has a
 factor where latents are nearly the same.
 """
@@ -27,14 +27,14 @@ import numpy as np
 from zoo.inference.compiled import njit
 from zoo.latent.vecchia import (
     Rows,
-    back_substitute,
+    add_slopes,
     forward_substitute,
     in_blocks,
-    pair_weights,
+    kriging_weights,
     require_finite,
     with_neighbours,
 )
-from zoo.latent.vecchia_terms import Terms, derivatives, workspace
+from zoo.latent.vecchia_terms import Terms, workspace
 
 __all__ = ["Factor", "add_pulls", "factor_of", "pulled_slopes"]
 
@@ -54,19 +54,19 @@ class Factor(NamedTuple):
     def times(self, columns: np.ndarray) -> np.ndarray:
         """The product ``L columns`` (N, k)."""
         result = self.sd[:, None] * columns
-        _forward(self.neighbours, self.b, result)
+        _add_from_neighbours(self.neighbours, self.b, 1.0, result, result)
         return result
 
     def transposed(self, columns: np.ndarray) -> np.ndarray:
         """The product ``B'^-1 columns`` (N, k); times ``sd`` it is that with the transpose of L."""
         result = np.array(columns, order="C")
-        _backward(self.neighbours, self.b, result)
+        _add_to_neighbours(self.neighbours, self.b, 1.0, True, result, result)
         return result
 
     def solve(self, columns: np.ndarray) -> np.ndarray:
         """The product ``L^-1 columns`` (N, k)."""
         result = np.array(columns, order="C")
-        _residuals(self.neighbours, self.b, columns, result)
+        _add_from_neighbours(self.neighbours, self.b, -1.0, columns, result)
         result /= self.sd[:, None]
         return result
 
@@ -74,7 +74,7 @@ class Factor(NamedTuple):
         """The product ``L'^-1 columns`` (N, k)."""
         scaled = columns / self.sd[:, None]
         result = scaled.copy()
-        _spread(self.neighbours, self.b, scaled, result)
+        _add_to_neighbours(self.neighbours, self.b, -1.0, False, scaled, result)
         return result
 
 
@@ -168,13 +168,10 @@ def _factor_block(
         if n == 0:
             return np.nan
         m = n - 1
-        last = m * (m + 1) // 2
-        for p in range(m):
-            own[p] = L[last + p]
-        back_substitute(L, m, own)
+        kriging_weights(L, n, own)
         for p in range(m):
             b[i, p] = own[p]
-        sd[i] = L[last + m]
+        sd[i] = L[m * (m + 1) // 2 + m]
     return 0.0
 
 
@@ -196,71 +193,56 @@ def _slopes_block(
     room = workspace(most, len(terms.kind), t.shape[1], x.shape[1])
     index, pull = np.zeros(most, dtype=np.int64), np.zeros(most * (most + 1) // 2)
     L, nugget = room.factor, np.exp(2.0 * theta[terms.noise])
-    alpha, u = room.vectors[1], room.vectors[2]
+    half, b = room.vectors[1], room.vectors[2]
     for i in range(start, end):
         n = with_neighbours(terms, theta, nugget, x, t, weight, neighbours, i, index, room)
         m = n - 1
-        last = m * (m + 1) // 2
         for p in range(m):
-            alpha[p], u[p] = pull_b[i, p], -L[last + p]
-        forward_substitute(L, m, alpha)
-        back_substitute(L, m, alpha)
-        back_substitute(L, m, u)
-        alpha[m], u[m] = 0.0, 1.0
-        pair_weights(u, alpha, pull_d[i], 1.0, weight, index, n, pull)
-        derivatives(terms, theta, room, pull, n, gradient)
+            half[p] = pull_b[i, p]
+        forward_substitute(L, m, half)
+        kriging_weights(L, n, b)
+        add_slopes(terms, theta, room, b, half, pull_d[i], 1.0, weight, index, n, pull, gradient)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _forward(neighbours: np.ndarray, b: np.ndarray, f: np.ndarray) -> None:
-    """Solve ``B f = f`` in place, all columns at once."""
+def _add_from_neighbours(
+    neighbours: np.ndarray, b: np.ndarray, sign: float, f: np.ndarray, result: np.ndarray
+) -> None:
+    """Add ``sign * b[i, p] * f[j]`` of the neighbours j of each latent i to ``result[i]``, all columns at once.
+
+    The latents come in their order. With the sign -1 and a copy of f for ``result`` (N, k) this is the product ``B f``.
+    With the sign 1 and f itself for ``result`` it solves ``B x = f`` in place, since a latent then adds what its
+    neighbours have become.
+    """
     for i in range(len(f)):
         for p in range(neighbours.shape[1]):
             j = neighbours[i, p]
             if j < 0:
                 break
-            weight = b[i, p]
+            weight = sign * b[i, p]
             for s in range(f.shape[1]):
-                f[i, s] += weight * f[j, s]
+                result[i, s] += weight * f[j, s]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _backward(neighbours: np.ndarray, b: np.ndarray, f: np.ndarray) -> None:
-    """Solve ``B' f = f`` in place, all columns at once."""
-    for i in range(len(f) - 1, -1, -1):
+def _add_to_neighbours(
+    neighbours: np.ndarray, b: np.ndarray, sign: float, backwards: bool, f: np.ndarray, result: np.ndarray
+) -> None:
+    """Add ``sign * b[i, p] * f[i]`` of each latent i to ``result[j]`` of its neighbours j: the transpose of the above.
+
+    With the sign -1 and a copy of f for ``result`` this is the product ``B' f``. With the sign 1, backwards, and f
+    itself for ``result`` it solves ``B' x = f`` in place: the last latent is the neighbour of none.
+    """
+    n = len(f)
+    for k in range(n):
+        i = n - 1 - k if backwards else k
         for p in range(neighbours.shape[1]):
             j = neighbours[i, p]
             if j < 0:
                 break
-            weight = b[i, p]
+            weight = sign * b[i, p]
             for s in range(f.shape[1]):
-                f[j, s] += weight * f[i, s]
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _residuals(neighbours: np.ndarray, b: np.ndarray, f: np.ndarray, result: np.ndarray) -> None:
-    """Take from ``result`` what the neighbours explain of f: it becomes ``B f`` where it was f."""
-    for i in range(len(f)):
-        for p in range(neighbours.shape[1]):
-            j = neighbours[i, p]
-            if j < 0:
-                break
-            weight = b[i, p]
-            for s in range(f.shape[1]):
-                result[i, s] -= weight * f[j, s]
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _spread(neighbours: np.ndarray, b: np.ndarray, f: np.ndarray, result: np.ndarray) -> None:
-    """The same with the transpose of B."""
-    for i in range(len(f)):
-        for p in range(neighbours.shape[1]):
-            j = neighbours[i, p]
-            if j < 0:
-                break
-            weight = b[i, p]
-            for s in range(f.shape[1]):
-                result[j, s] -= weight * f[i, s]
+                result[j, s] += weight * f[i, s]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)

@@ -29,14 +29,14 @@ from zoo.inference.compiled import njit
 from zoo.latent.basis_regression import BasisMode, Gram, gaussian_evidence
 from zoo.latent.vecchia import (
     Rows,
-    back_substitute,
+    add_slopes,
     forward_substitute,
     in_blocks,
-    pair_weights,
+    kriging_weights,
     require_finite,
     with_neighbours,
 )
-from zoo.latent.vecchia_terms import Terms, derivatives, workspace
+from zoo.latent.vecchia_terms import Terms, workspace
 
 __all__ = ["SharedEvidence", "evidence_with_features"]
 
@@ -158,22 +158,19 @@ def _whiten(
     most, p = neighbours.shape[1] + 1, both.shape[1]
     room = workspace(most, len(terms.kind), t.shape[1], x.shape[1])
     index = np.zeros(most, dtype=np.int64)
-    L, noise, total, u = room.factor, np.exp(2.0 * theta[terms.noise]), 0.0, room.vectors[0]
+    L, noise, total, b = room.factor, np.exp(2.0 * theta[terms.noise]), 0.0, room.vectors[0]
     for a in range(len(rows)):
         n = with_neighbours(terms, theta, noise, x, t, weight, neighbours, rows[a], index, room)
         if n == 0:
             return np.nan
         m = n - 1
-        last = m * (m + 1) // 2
-        root = L[last + m]
+        root = L[m * (m + 1) // 2 + m]
         total += np.log(root)
-        for q in range(m):
-            u[q] = -L[last + q]
-        back_substitute(L, m, u)
+        kriging_weights(L, n, b)
         for k in range(p):
             white[a, k] = both[rows[a], k] / root
         for q in range(m):
-            scale, near = u[q] / root, index[q]
+            scale, near = -b[q] / root, index[q]
             for k in range(p):
                 white[a, k] += scale * both[near, k]
     return total
@@ -200,23 +197,20 @@ def _slopes(
     room = workspace(most, len(terms.kind), t.shape[1], x.shape[1])
     index, pull = np.zeros(most, dtype=np.int64), np.zeros(most * (most + 1) // 2)
     L, noise = room.factor, np.exp(2.0 * theta[terms.noise])
-    alpha, u = room.vectors[1], room.vectors[2]
+    half, b = room.vectors[1], room.vectors[2]
     for a in range(len(rows)):
         n = with_neighbours(terms, theta, noise, x, t, weight, neighbours, rows[a], index, room)
         m = n - 1
-        last = m * (m + 1) // 2
-        root = L[last + m]
+        root = L[m * (m + 1) // 2 + m]
         for q in range(m):
             near, total = index[q], 0.0
             for k in range(features.shape[1]):
                 total += features[near, k] * solved[a, k]
-            alpha[q], u[q] = error[a] * residual[near] + total, -L[last + q]
-        # Both factors of the inverse: alpha stands before the first of them.
-        forward_substitute(L, m, alpha)
-        back_substitute(L, m, alpha)
-        back_substitute(L, m, u)
-        alpha[m], u[m] = 0.0, 1.0
+            half[q] = error[a] * residual[near] + total
+        forward_substitute(L, m, half)
+        kriging_weights(L, n, b)
         g_variance = 0.5 * (error[a] ** 2 + leverage[a] - 1.0) / root**2
-        slope = pair_weights(u, alpha, g_variance, 1.0 / root, weight, index, n, pull)
+        slope = add_slopes(
+            terms, theta, room, b, half, g_variance, 1.0 / root, weight, index, n, pull, gradient
+        )
         gradient[terms.noise] += 2.0 * noise * slope
-        derivatives(terms, theta, room, pull, n, gradient)

@@ -37,10 +37,11 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from zoo.inference.responses import Density, Responses
 from zoo.latent.krylov import log_quadrature
+from zoo.latent.lower_factor import lower_factor
 from zoo.latent.mode_movement import second_derivative
 from zoo.latent.newton import climb
 from zoo.latent.vecchia import Rows, in_blocks
-from zoo.latent.vecchia_coordinates import Latents, Preconditioner, cholesky
+from zoo.latent.vecchia_coordinates import Latents, Preconditioner
 from zoo.latent.vecchia_factor import add_pulls, factor_of, pulled_slopes
 
 __all__ = ["LatentEvidence", "LatentMode", "latent_evidence", "latent_mode", "posterior_root"]
@@ -207,7 +208,7 @@ def _determinant(
     if probes is None or C is None:
         assert latents.matrix is not None
         half = R[:, None] * latents.matrix
-        factor = cholesky(half @ half.T + np.eye(latents.n))
+        factor = lower_factor(half @ half.T + np.eye(latents.n), "a matrix of latent functions")
         if gradient:
             inverse = cho_solve((factor, True), np.eye(latents.n), check_finite=False)
             _add_determinant(pulls, latents, R, np.eye(latents.n), -0.5 * inverse)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
-from zoo.latent.vecchia import back_substitute, factorise, forward_substitute, gather, pair_weights
-from zoo.latent.vecchia_terms import Terms, Workspace, covariance, derivatives, workspace
+from zoo.latent.vecchia import add_slopes, factorise, forward_substitute, gather, kriging_weights
+from zoo.latent.vecchia_terms import Terms, Workspace, covariance, workspace
 
 __all__ = ["weights", "weights_adjoint"]
 
@@ -75,11 +75,8 @@ def weights(
             b[i], v[i] = np.nan, np.nan
             continue
         m = n - 1
-        last = m * (m + 1) // 2
-        v[i] = room.factor[last + m] ** 2
-        for p in range(m):
-            own[p] = room.factor[last + p]
-        back_substitute(room.factor, m, own)
+        v[i] = room.factor[m * (m + 1) // 2 + m] ** 2
+        kriging_weights(room.factor, n, own)
         for p in range(m):
             b[i, slot[p]] = own[p]
     return b, v
@@ -103,7 +100,7 @@ def weights_adjoint(
     index, slot = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
     in_theta, in_noise = np.zeros(len(theta)), np.zeros(len(noise))
     pull, unit = np.zeros(most * (most + 1) // 2), np.ones(len(noise))
-    u, h = room.vectors[0], room.vectors[1]
+    own, half = room.vectors[0], room.vectors[1]
     for i in range(N):
         n = _members(sets, i, index, slot)
         if not _factor(terms, theta, noise, t, index, n, room):
@@ -111,12 +108,9 @@ def weights_adjoint(
             return in_theta, in_noise
         m = n - 1
         for p in range(m):
-            u[p], h[p] = -b[i, slot[p]], of_b[i, slot[p]]
-        forward_substitute(room.factor, m, h)
-        back_substitute(room.factor, m, h)
-        u[m], h[m] = 1.0, 0.0
-        pair_weights(u, h, of_v[i], 1.0, unit, index, n, pull)
+            own[p], half[p] = b[i, slot[p]], of_b[i, slot[p]]
+        forward_substitute(room.factor, m, half)
+        add_slopes(terms, theta, room, own, half, of_v[i], 1.0, unit, index, n, pull, in_theta)
         for p in range(n):
             in_noise[index[p]] += pull[p * (p + 1) // 2 + p]
-        derivatives(terms, theta, room, pull, n, in_theta)
     return in_theta, in_noise

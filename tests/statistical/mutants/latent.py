@@ -107,8 +107,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "process_mean_of_weights",
         "derivatives of the weights of neighbours without the movement of the neighbours' own covariance",
         "zoo/latent/vecchia_weights.py",
-        "u[p], h[p] = -b[i, slot[p]], of_b[i, slot[p]]",
-        "u[p], h[p] = 0.0, of_b[i, slot[p]]",
+        "own[p], half[p] = b[i, slot[p]], of_b[i, slot[p]]",
+        "own[p], half[p] = 0.0, of_b[i, slot[p]]",
         ("tests/latent/test_vecchia_weights.py",),
     ),
     Mutant(
@@ -126,6 +126,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "(error[a] ** 2 + leverage[a] - 1.0)",
         "(error[a] ** 2 - 1.0)",
         ("tests/latent/test_vecchia.py",),
+    ),
+    Mutant(
+        "vecchia_slopes_without_the_row",
+        "a row left out of the derivatives in its covariances with its neighbours",
+        "zoo/latent/vecchia.py",
+        "b[m], half[m] = 1.0, 0.0",
+        "b[m], half[m] = 0.0, 0.0",
+        ("tests/latent/test_vecchia_weights.py",),
+    ),
+    Mutant(
+        "vecchia_transposed_in_order",
+        "a transposed system of neighbours solved from its first latent on",
+        "zoo/latent/vecchia_factor.py",
+        "i = n - 1 - k if backwards else k",
+        "i = k",
+        ("tests/latent/test_vecchia_latent.py::test_products_of_the_factor",),
     ),
     Mutant(
         "vecchia_own_neighbour",

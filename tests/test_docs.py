@@ -297,6 +297,12 @@ def test_verification_lists_every_planted_mistake():
     assert sorted(listed) == sorted(mutant.name for mutant in MUTANTS)
 
 
+def test_planted_mistakes_change_what_stands_in_the_code():
+    """The text that a mistake replaces stands once in its file: else nothing is planted."""
+    times = {m.name: (ROOT / m.file).read_text(encoding="utf-8").count(m.old) for m in MUTANTS}
+    assert {name: n for name, n in times.items() if n != 1} == {}
+
+
 # ---------------------------------------------------------------- the architecture page
 
 

@@ -84,8 +84,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "joint_shift_without_the_other_tasks",
         "a task is shifted as if it did not depend on the other tasks",
         "zoo/inference/gibbs/joint_moves.py",
-        "-(P[t] @ H @ O @ v), P[t, t]",
-        "-(P[t, t] * H[t] @ O @ v), P[t, t]",
+        "-(row_times(P, t, H) @ O @ v), diagonal(P, t)",
+        "-(diagonal(P, t) * H[t] @ O @ v), diagonal(P, t)",
         _JOINT,
     ),
     Mutant(

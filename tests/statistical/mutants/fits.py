@@ -200,7 +200,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "recomputed_named_variables",
         "the built model lets PyMC compute named variables from auxiliary ones drawn from the prior",
-        "zoo/core/pymc_models.py",
+        "zoo/core/factory_model.py",
         "return [*super().basic_RVs, *named]",
         "return [*super().basic_RVs, *named[:0]]",
         ("tests/core/test_pymc_models.py::test_a_copy_of_the_built_model_reads_posteriors_too",),

@@ -155,7 +155,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "vecchia_explained_features",
         "features of a new row whole, where its neighbours explain a part",
         "zoo/models/varying_coefficient/vecchia.py",
-        "mode.half((features - found[2][block]).T)",
+        "mode.half((features - explained[block]).T)",
         "mode.half(features.T)",
         ("tests/models/test_varying_vecchia.py",),
     ),

@@ -81,6 +81,16 @@ def test_only_what_varies_is_said_to_vary(found):
     assert_allclose(slopes.sel(feature="moves"), 1.5 * np.sin(np.linspace(1.0, 9.0, 20)), atol=0.35)
 
 
+def test_where_only_the_level_varies_no_coefficient_is_said_to():
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(rng.standard_normal((250, 3)), columns=["a", "b", "c"])
+    table["day"] = rng.uniform(0.0, 10.0, 250)
+    table["y"] = np.sin(2.0 * table["day"]) + table["a"] + rng.normal(0.0, 0.2, 250)
+    data = zoo.MultiTaskData.from_frame(table, y="y", features=["a", "b", "c"], t=["day"])
+    chosen = zoo.VaryingCoefficientGP().choose_structure(data, progress=False)
+    assert [c.features for c in chosen.factory.components] in (["intercept"], [("intercept",)])
+
+
 @pytest.mark.parametrize("word", ["matern12", "matern52"])
 def test_the_smoothness_of_the_process_is_found(word):
     """The structure of the truth is right or next to right, for a rough and for a smooth process."""

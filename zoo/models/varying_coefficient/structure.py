@@ -195,19 +195,18 @@ class _Search:
             going = self._take_best([self._try(*change) for change in self._changes()], _GAIN)
 
     def leave_out(self) -> None:
-        """Leave out features that need not vary: one, or all at once whose absence alone raises the score."""
+        """Leave out what need not vary: features with scales of their own, and components that have one scale."""
         for at in reversed(range(len(self.best.pilot.parts))):
-            going, needed = True, set[str]()
+            going, needed = True, set[tuple[str, ...]]()
             while going:
                 self.step += 1
-                names = [name for name in self._may_go(at) if name not in needed]
-                tried = [self._without(at, (name,)) for name in names]
-                useless = [n for n, one in zip(names, tried, strict=True) if one.score > self.best.score]
-                needed |= {
-                    n for n, one in zip(names, tried, strict=True) if one.score < self.best.score - _NEEDED
-                }
-                if 1 < len(useless) and (len(useless) < len(names) or len(self.best.pilot.parts) > 1):
-                    tried.append(self._without(at, tuple(useless)))
+                groups = [names for names in self._may_go(at) if names not in needed]
+                tried = [self._without(at, names) for names in groups]
+                pairs = list(zip(groups, tried, strict=True))
+                useless = [names for names, one in pairs if one.score > self.best.score]
+                needed |= {names for names, one in pairs if one.score < self.best.score - _NEEDED}
+                if 1 < len(useless) and (len(useless) < len(groups) or len(self.best.pilot.parts) > 1):
+                    tried.append(self._without(at, tuple(name for names in useless for name in names)))
                 going = self._take_best(tried) and at < len(self.best.pilot.parts)
 
     # ---------------------------------------------------------------- changes
@@ -263,25 +262,23 @@ class _Search:
         parts[at : at + 1] = [] if component is None else [component]
         return replace(self.best.factory, task_kernel=tuple(parts))
 
-    def _may_go(self, at: int) -> list[str]:
-        """Features whose part in a component may be left out: those with scales of their own."""
-        part = self.best.pilot.parts[at]
-        last = len(part.features) == 1 and len(self.best.pilot.parts) == 1
-        if part.amplitude != "per_feature" or last:
-            return []
-        return [self.names[i] for i in part.features]
+    def _may_go(self, at: int) -> list[tuple[str, ...]]:
+        """Features whose part in a component may be left out: each that has a scale of its own, or else all at once."""
+        part, others = self.best.pilot.parts[at], len(self.best.pilot.parts) > 1
+        names = [self.names[i] for i in part.features]
+        if part.amplitude == "per_feature":
+            return [(name,) for name in names] if len(names) > 1 or others else []
+        return [tuple(names)] if part.amplitude == "shared" and others and self.best.factory.is_linear else []
 
     def _without(self, at: int, names: tuple[str, ...]) -> _Tried:
         """The best structure without the part of some features in a component."""
-        part = self.best.pilot.parts[at]
+        part, start = self.best.pilot.parts[at], dict(self.best.pilot.values)
         left = [i for i, feature in enumerate(part.features) if self.names[feature] not in names]
-        start = dict(self.best.pilot.values)
+        if not left:
+            return self._try(f"{_of(part)}nothing varies", self._with(at, None), start)
         start[part.name("amplitude")] = start[part.name("amplitude")][left]
-        fewer = None
-        if left:
-            fewer = replace(part.component, features=tuple(self.names[part.features[i]] for i in left))
-        listed = " and ".join(names)
-        words = f"{_of(part)}{listed} {'does' if len(names) == 1 else 'do'} not vary"
+        fewer = replace(part.component, features=tuple(self.names[part.features[i]] for i in left))
+        words = f"{_of(part)}{' and '.join(names)} {'does' if len(names) == 1 else 'do'} not vary"
         return self._try(words, self._with(at, fewer), start)
 
 

@@ -99,8 +99,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "process_noise_of_neighbours",
         "a new row of a process in a PyMC model given its neighbours' responses as if they had no noise",
         "zoo/gp/vecchia.py",
-        "noise = pt.concatenate([sigma**2 + pt.zeros(n), own + pt.zeros(len(new))])",
-        "noise = pt.concatenate([1e-6 * sigma**2 + pt.zeros(n), own + pt.zeros(len(new))])",
+        "noise = pt.concatenate([noise_of_rows, own + pt.zeros(len(new))])",
+        "noise = pt.concatenate([1e-6 * noise_of_rows, own + pt.zeros(len(new))])",
         ("tests/gp/test_vecchia.py::test_predictions_with_all_neighbours_are_exact",),
     ),
     Mutant(

@@ -126,7 +126,10 @@ def test_posterior_predictive_of_the_built_model(fit):
         warnings.simplefilter(
             "ignore", UserWarning
         )  # PyMC says that it freezes what depends on absent variables
-        if isinstance(fit.factory, zoo.NonparametricMaxMargin):  # more columns than the model has
+        # A chain that came to its bound takes more columns than the model has. Whether one does so depends on the last
+        # bits of its numbers, which differ between machines.
+        columns = fit.posterior.sizes.get("latent", 0)
+        if columns > len(model.coords.get("latent", ())):
             with pytest.raises(TypeError, match="not compatible"):
                 pm.sample_posterior_predictive(fit.posterior, model=model, progressbar=False)
             return

@@ -106,9 +106,7 @@ def fields(repeats: int) -> None:
 
 
 def _rents(_: Path) -> Data:
-    from zoo.experiments.housing import rents
-
-    data = rents()
+    data = zoo.datasets.load_nyc_rents()
     return replace(data, y=np.log(data.y))
 
 

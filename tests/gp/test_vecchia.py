@@ -458,6 +458,10 @@ def test_what_cannot_be_done_is_refused():
             gp.predict(np.ones((4, 3)))
         with pytest.raises(ValueError, match="nothing has been observed"):
             zoo.gp.Vecchia(cov_func=pm.gp.cov.ExpQuad(2, ls=1.0)).conditional("f", NEW)
+        marginal = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=1.0))
+        marginal.marginal_likelihood("exact", X=X, y=Y, sigma=0.3)
+        with pytest.raises(ValueError, match="sigma is a covariance"):
+            gp.predict(NEW, given={"gp": marginal})
         with pytest.raises(ValueError, match="sigma has one value for each row"):
             _broken(sigma=np.ones(24)).predict(NEW, pred_noise=True)
         latent = zoo.gp.Vecchia(cov_func=pm.gp.cov.ExpQuad(2, ls=1.0))

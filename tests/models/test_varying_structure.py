@@ -180,6 +180,15 @@ def test_what_pilot_fits_do_not_know_is_refused():
         zoo.VaryingCoefficientGP(task_kernel=pm.gp.cov.ExpQuad(1, ls=1.0)).choose_structure(data)
     with pytest.raises(UnsupportedMethodError, match="the user's own"):
         zoo.VaryingCoefficientGP(own_priors={"amplitude": pm.HalfNormal.dist(1.0)}).choose_structure(data)
+
+    class Twice(zoo.VaryingCoefficientGP):
+        def latent(self, data, priors):
+            return 2.0 * super().latent(data, priors)
+
+    with pytest.raises(
+        UnsupportedMethodError, match=r"compared by pilot fits.*Twice overrides the hook `latent`"
+    ):
+        Twice().choose_structure(data)
     with pytest.raises(ValueError, match="curved"):
         zoo.VaryingCoefficientGP().choose_structure(data, curved="yes")
     with pytest.raises(ValueError, match="t is missing"):

@@ -335,7 +335,9 @@ class Vecchia(Base):
             )
         X, y, sigma = found
         # Rows that the process has read once are remembered: data of the model may have changed since.
-        rows = total._rows if "X" not in given else rows_of(X, "X of given", total.cov_func)
+        rows = None if "X" in given else getattr(total, "_rows", None)
+        if rows is None:
+            rows = rows_of(X, "X of given", total.cov_func)
         # Functions of the model that were not observed, or a graph of them, are responses without noise.
         y = y if isinstance(y, Variable) else responses_of(y, "y of given", len(rows))
         return _Observed(X, rows, y, _noise(sigma, len(rows)), total)

@@ -69,12 +69,12 @@ def pilot_fit(
             best = search.best
             if best is None:
                 break
-            points = [np.clip(best, low, high)]
+            points = [best]
     n = data.n_rows if some is None else len(some)
     if best is None:
         return Pilot(-np.inf, n, coordinates.size, {}, [])
     # The evidence of some rows is given as that of all; what a score may count on are the rows that were looked at.
-    value = space.evidence(np.clip(best, low, high), coarse=some is not None)[0] * n / data.n_rows
+    value = space.evidence(best, coarse=some is not None)[0] * n / data.n_rows
     return Pilot(value, n, coordinates.size, space.values_at(best), list(space.kernel.parts))
 
 

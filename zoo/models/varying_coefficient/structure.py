@@ -132,24 +132,26 @@ class ChoosesStructure(VaryingDescription):
             fit = found.factory.fit(data)
         """
         flag(curved, "curved")
-        self._require_pilot()
+        self._require_pilot(data)
         self.validate(data)
         search = _Search(self, data, curved, progress)
         search.climb()
         search.leave_out()
         return Structure(search.best.factory, pd.DataFrame(search.table), tuple(search.changes))
 
-    def _require_pilot(self) -> None:
+    def _require_pilot(self, data: MultiTaskData) -> None:
+        """Raise where pilot fits would be of another model: as method "vecchia", by which they are made."""
         if self.own_priors:
             raise UnsupportedMethodError(
-                "structures are compared by their evidence, and a prior or a hook of this model is the user's own, "
-                "which only NUTS knows. Choose the structure without it."
+                "structures are compared by their evidence, and a prior of this model is the user's own, which only "
+                "NUTS knows. Choose the structure without it."
             )
-        if self.vecchia_refusal():
+        try:
+            self.choose_method("vecchia", data)
+        except UnsupportedMethodError as error:
             raise UnsupportedMethodError(
-                f"structures are compared by pilot fits in which each row is given its nearest ones. "
-                f"{self.vecchia_refusal()}"
-            )
+                f"structures are compared by pilot fits in which each row is given its nearest ones. {error}"
+            ) from None
 
 
 class _Search:
@@ -225,7 +227,7 @@ class _Search:
             for word in _next_to(factory.instance_kernel):
                 yield f"covariance of features {word}", replace(factory, instance_kernel=word), found
             return
-        if not len(self.names) > factory.has_constant:
+        if len(self.names) == 1 and factory.has_constant:  # no features but the constant one
             return
         if len(parts) == 1 and factory.has_constant and parts[0].component.features == "all":
             own = parts[0].component
@@ -243,11 +245,8 @@ class _Search:
 
     def _apart(self, part: Any) -> Iterator[dict[str, Any]]:
         """Starts for two components: one has the lengthscales that were found, the other long ones."""
-        found, lengthscale, amplitude = (
-            self.best.pilot.values,
-            part.name("lengthscale"),
-            part.name("amplitude"),
-        )
+        found = self.best.pilot.values
+        lengthscale, amplitude = part.name("lengthscale"), part.name("amplitude")
         rest = {name: value for name, value in found.items() if name not in (lengthscale, amplitude)}
         if amplitude in found:
             rest |= {"level_amplitude": np.ravel(found[amplitude])[0], "slopes_amplitude": found[amplitude]}

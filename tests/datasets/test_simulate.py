@@ -24,6 +24,16 @@ def random_covariance(rng, dim):
     return root @ root.T / dim
 
 
+def assert_one_seed_gives_one_set(simulate):
+    """The same seed, as a number or as a generator, gives the same data and truth; another seed gives others."""
+    first, truth = simulate(random_seed=7)
+    second, again = simulate(random_seed=np.random.default_rng(7))
+    other, _ = simulate(random_seed=8)
+    np.testing.assert_array_equal(first.y, second.y)
+    assert truth.identical(again)
+    assert not np.array_equal(first.y, other.y)
+
+
 def test_simulated_shapes_and_names():
     data, truth = datasets.simulate_matrix_normal(
         n_tasks=3, n_features=2, n_per_task=[4, 1, 7], intercept=True, random_seed=1
@@ -49,12 +59,7 @@ def test_simulated_with_one_task_or_feature(loss, dims):
 
 
 def test_same_seed_same_data():
-    first, truth = datasets.simulate_matrix_normal(random_seed=7)
-    second, again = datasets.simulate_matrix_normal(random_seed=np.random.default_rng(7))
-    other, _ = datasets.simulate_matrix_normal(random_seed=8)
-    np.testing.assert_array_equal(first.y, second.y)
-    assert truth.identical(again)
-    assert not np.array_equal(first.y, other.y)
+    assert_one_seed_gives_one_set(datasets.simulate_matrix_normal)
 
 
 def test_coefficients_are_matrix_normal():
@@ -167,12 +172,7 @@ def test_joint_selection_defaults_are_the_papers():
 
 
 def test_joint_selection_has_the_same_data_for_the_same_seed():
-    first, truth = datasets.simulate_joint_selection(random_seed=7)
-    second, again = datasets.simulate_joint_selection(random_seed=np.random.default_rng(7))
-    other, _ = datasets.simulate_joint_selection(random_seed=8)
-    np.testing.assert_array_equal(first.y, second.y)
-    assert truth.identical(again)
-    assert not np.array_equal(first.y, other.y)
+    assert_one_seed_gives_one_set(datasets.simulate_joint_selection)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.04, 1.0])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +94,23 @@ def test_many_sigkills(kills, tmp_path):
 # ---------------------------------------------------------------- Ctrl-C
 
 
+@contextmanager
+def interrupted(monkeypatch, sweep_seconds, after):
+    """Sweeps of the Gibbs sampler that take some seconds more, and an interrupt some seconds after the start."""
+    kernel = zoo.inference.gibbs.normal_inverse_wishart.NormalInverseWishartKernel
+    sweep = kernel.sweep
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "sweep", lambda *args: (time.sleep(sweep_seconds), sweep(*args)))
+        threading.Timer(after, _thread.interrupt_main).start()
+        yield
+
+
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_an_interrupt_returns_the_draws_and_goes_on(cores, tmp_path, monkeypatch):
     engine, path, options = "NIWLinear", tmp_path / "run.zarr", dict(draws=300, tune=10)
     whole = fit_engine(engine, **options)
-    kernel = zoo.inference.gibbs.normal_inverse_wishart.NormalInverseWishartKernel
-    sweep = kernel.sweep
-    with monkeypatch.context() as patch:
-        patch.setattr(kernel, "sweep", lambda *args: (time.sleep(0.005), sweep(*args)))
-        threading.Timer(0.8, _thread.interrupt_main).start()
+    with interrupted(monkeypatch, sweep_seconds=0.005, after=0.8):
         with pytest.warns(UserWarning, match="interrupted: "):
             part = fit_engine(engine, path, cores=cores, **options)
     n = part.posterior.sizes["draw"]
@@ -115,11 +123,7 @@ def test_an_interrupt_returns_the_draws_and_goes_on(cores, tmp_path, monkeypatch
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_warm_up_keeps_it(tmp_path, monkeypatch):
     engine, path = "NIWLinear", tmp_path / "run.zarr"
-    kernel = zoo.inference.gibbs.normal_inverse_wishart.NormalInverseWishartKernel
-    sweep = kernel.sweep
-    with monkeypatch.context() as patch:
-        patch.setattr(kernel, "sweep", lambda *args: (time.sleep(0.05), sweep(*args)))
-        threading.Timer(0.4, _thread.interrupt_main).start()
+    with interrupted(monkeypatch, sweep_seconds=0.05, after=0.4):
         with pytest.raises(KeyboardInterrupt, match="warm-up"):
             fit_engine(engine, path)
     with open_as(path, 40) as record:

@@ -158,6 +158,15 @@ def test_blocks_change_nothing(monkeypatch):
         assert_allclose(shown_at(fit, X, t), predicted, atol=1e-8)
 
 
+def assert_moments_of_draws(fit, X, t):
+    """Means and standard deviations of draws of y at new rows are those of the closed form, within 4.5 errors."""
+    y = fit.predict_draws(X, t=t, random_seed=2)["y"].to_numpy()[0]
+    expected = fit.predict(X, t=t)
+    z = (y.mean(axis=0) - expected["mean"].to_numpy()) / (y.std(axis=0) / np.sqrt(len(y)))
+    assert np.abs(z).max() < 4.5
+    assert_allclose(y.std(axis=0) / expected["sd"], 1.0, atol=4.5 / np.sqrt(2 * len(y)))
+
+
 METHODS = {
     "exact": ("exact", {}),
     "hsgp": ("hsgp", {}),
@@ -172,12 +181,7 @@ def test_closed_form_is_what_the_draws_say(name):
     data = places(30)
     method, settings = METHODS[name]
     fit = Varying().fit(data, method, **settings, draws=1500, chains=1, random_seed=1, progress=False)
-    X, t = new_places(data, 12)
-    y = fit.predict_draws(X, t=t, random_seed=2)["y"].to_numpy()[0]
-    expected = fit.predict(X, t=t)
-    z = (y.mean(axis=0) - expected["mean"].to_numpy()) / (y.std(axis=0) / np.sqrt(len(y)))
-    assert np.abs(z).max() < 4.5
-    assert_allclose(y.std(axis=0) / expected["sd"], 1.0, atol=4.5 / np.sqrt(2 * len(y)))
+    assert_moments_of_draws(fit, *new_places(data, 12))
 
 
 @pytest.mark.statistical
@@ -226,12 +230,7 @@ def test_draws_at_given_hyperparameters(approximation):
     data = places(30)
     settings = {"approximation": approximation, "n_inducing": 6}
     fit = FIXED.fit(data, "inducing", **settings, draws=1500, chains=1, random_seed=1, progress=False)
-    X, t = new_places(data, 12)
-    y = fit.predict_draws(X, t=t, random_seed=2)["y"].to_numpy()[0]
-    expected = fit.predict(X, t=t)
-    z = (y.mean(axis=0) - expected["mean"].to_numpy()) / (y.std(axis=0) / np.sqrt(len(y)))
-    assert np.abs(z).max() < 4.5
-    assert_allclose(y.std(axis=0) / expected["sd"], 1.0, atol=4.5 / np.sqrt(2 * len(y)))
+    assert_moments_of_draws(fit, *new_places(data, 12))
 
 
 # ---------------------------------------------------------------- the choice of a method

@@ -157,6 +157,16 @@ def test_spaces_of_other_responses_agree(response):
         assert bool(np.all(other.idata["sample_stats"]["converged"]))
 
 
+def assert_gradient_of_differences(space, name):
+    """The gradient of the evidence near the start is that of central differences."""
+    z = space.coordinates.start + 0.2 * np.random.default_rng(1).standard_normal(space.coordinates.size)
+    gradient = space.evidence(z)[1]
+    for i in range(len(z)):
+        step = 1e-4 * np.eye(len(z))[i]
+        expected = (space.evidence(z + step)[0] - space.evidence(z - step)[0]) / 2e-4
+        assert gradient[i] == pytest.approx(expected, rel=1e-4, abs=2e-5), (name, i)
+
+
 @pytest.mark.parametrize("response", ["student_t", "poisson"])
 def test_gradient_of_a_space_is_that_of_differences(response):
     data = labelled(places(20, 6), response)
@@ -167,12 +177,7 @@ def test_gradient_of_a_space_is_that_of_differences(response):
         )
         rows = factory.prepare(data)
         space = space_of(factory, rows, factory.validate(data))
-        z = space.coordinates.start + 0.2 * np.random.default_rng(1).standard_normal(space.coordinates.size)
-        gradient = space.evidence(z)[1]
-        for i in range(len(z)):
-            step = 1e-4 * np.eye(len(z))[i]
-            expected = (space.evidence(z + step)[0] - space.evidence(z - step)[0]) / 2e-4
-            assert gradient[i] == pytest.approx(expected, rel=1e-4, abs=2e-5), (approximation, i)
+        assert_gradient_of_differences(space, approximation)
 
 
 def test_gradient_of_every_kind_of_hyperparameter():
@@ -190,12 +195,7 @@ def test_gradient_of_every_kind_of_hyperparameter():
     ]
     for factory, rows in cases:
         space = space_of(factory, factory.prepare(rows), factory.validate(rows))
-        z = space.coordinates.start + 0.2 * np.random.default_rng(1).standard_normal(space.coordinates.size)
-        gradient = space.evidence(z)[1]
-        for i in range(len(z)):
-            step = 1e-4 * np.eye(len(z))[i]
-            expected = (space.evidence(z + step)[0] - space.evidence(z - step)[0]) / 2e-4
-            assert gradient[i] == pytest.approx(expected, rel=1e-4, abs=2e-5), (factory, i)
+        assert_gradient_of_differences(space, factory)
 
 
 # ---------------------------------------------------------------- approximations

@@ -193,3 +193,71 @@ def test_what_pilot_fits_do_not_know_is_refused():
         zoo.VaryingCoefficientGP().choose_structure(data, curved="yes")
     with pytest.raises(ValueError, match="t is missing"):
         zoo.VaryingCoefficientGP().choose_structure(replace(data, t=None, t_names=None))
+
+
+# ---------------------------------------------------------------- as a field
+
+
+SHORT = dict(draws=20, chains=1, random_seed=1, progress=False)
+
+
+def test_a_fit_chooses_its_structure_where_the_field_asks_for_it(tmp_path):
+    data = rows(100)
+    found = zoo.VaryingCoefficientGP().choose_structure(data, progress=False)
+    fit = zoo.VaryingCoefficientGP(structure="chosen").fit(data, **SHORT)
+    assert fit.factory == found.factory
+    assert fit.factory.structure == "given"
+    assert fit.idata["posterior"].attrs["structure"] == "; ".join(found.changes)
+    by_hand = found.factory.fit(data, **SHORT)
+    for name in by_hand.posterior.data_vars:
+        assert_allclose(fit.posterior[name], by_hand.posterior[name], rtol=0.0, atol=0.0)
+    fit.save(tmp_path / "chosen.zoo")
+    again = zoo.load(tmp_path / "chosen.zoo")
+    assert again.idata["posterior"].attrs["structure"] == "; ".join(found.changes)
+    new = pd.DataFrame({"moves": [1.0], "still": [0.0], "idle": [2.0], "day": [3.0]})
+    assert_allclose(again.predict(new)["mean"], by_hand.predict(new)["mean"], rtol=1e-12)
+
+
+def test_each_fold_of_a_selection_chooses_for_itself(monkeypatch):
+    seen = []
+    whole = structure._Search.climb
+
+    def noted(self):
+        seen.append(self.data.n_rows)
+        whole(self)
+
+    monkeypatch.setattr(structure._Search, "climb", noted)
+    model = zoo.VaryingCoefficientGP()
+    grid = {"structure": ["given", "chosen"]}
+    table = zoo.select(model, rows(100), grid, cv=2, n_jobs=1, **SHORT).scores
+    assert seen == [50, 50]
+    assert list(table["structure"]) == ["given", "chosen"]
+    assert table["mean"].nunique() == 2
+
+
+def test_columns_of_a_frame_choose_too_in_scikit_learn():
+    data = rows(120)
+    frame = data.to_frame()
+    model = zoo.VaryingCoefficientGP(structure="chosen")
+    learner = zoo.sklearn.MultiTaskRegressor(model, t=["day"], draws=20, chains=1, random_state=1)
+    columns = ["moves", "still", "idle", "day"]
+    learner.fit(frame[columns], frame["y"])
+    assert learner.fit_.factory.structure == "given"
+    assert np.corrcoef(learner.predict(frame[columns]), frame["y"])[0, 1] > 0.9
+
+
+def test_a_model_to_be_chosen_cannot_be_built():
+    with pytest.raises(
+        ValueError, match="structure is 'chosen': the data choose the model when it is fitted"
+    ):
+        zoo.VaryingCoefficientGP(structure="chosen").build(rows(30))
+    with pytest.raises(ValueError, match="structure: 'best' is unknown"):
+        zoo.VaryingCoefficientGP(structure="best")
+
+
+def test_many_curved_rows_are_not_sent_to_sines():
+    """A selection takes the method before the structure is known, and sines have no functions that are not linear."""
+    data = rows(2100)
+    factory = zoo.VaryingCoefficientGP(structure="curved")
+    assert factory.default_method(data) == "vecchia"
+    assert replace(factory, structure="given").default_method(data) == "hsgp"

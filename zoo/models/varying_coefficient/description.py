@@ -28,6 +28,7 @@ from zoo.support.checks import flag, one_of, positive, whole_number
 
 __all__ = ["VaryingDescription"]
 
+_STRUCTURES = ("given", "chosen", "curved")
 _APPROXIMATIONS = ("none", "hsgp", "fitc", "vfe", "vecchia")
 
 
@@ -50,12 +51,14 @@ class VaryingDescription(ModelFactory):
     n_neighbours_predict: int = 100
     ordering: str = "random"
     ordering_seed: int = 0
+    structure: str = "given"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_value_for_all_tasks(self)
         one_of(self.approximation, _APPROXIMATIONS, "approximation")
         one_of(self.placement, ("kmeans", "random"), "placement")
+        one_of(self.structure, _STRUCTURES, "structure")
         for name in ("standardize", "intercept", "global_coefficients"):
             flag(getattr(self, name), name)
         one_of(self.ordering, ORDERS, "ordering")

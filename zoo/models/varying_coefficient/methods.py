@@ -76,7 +76,8 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
     if n <= _FEW_ROWS:
         return Choice(best, "none", f"{n:,} rows are few enough for exact algebra")
     near = "vecchia" in factory.methods
-    if kernel.has_basis and all(len(part.columns) <= 3 for part in kernel.parts):
+    curved = factory.structure == "curved"  # sums of sines are for coefficients
+    if kernel.has_basis and not curved and all(len(part.columns) <= 3 for part in kernel.parts):
         size = kernel.n_weights
         short = ""
         if near:

@@ -96,6 +96,9 @@ class VaryingCoefficientGP(ChoosesStructure):
     ordering, ordering_seed : "random" or "maxmin", int
         Of method "vecchia": the order in which rows are conditioned on each other. "maxmin", each row as far as can be
         from those before it, takes time with the square of the rows.
+    structure : {"given", "chosen", "curved"}
+        What ``fit`` fits: this model, or the one that ``choose_structure`` makes of it on the rows of the fit. With
+        "curved", functions of the features that are not linear count too.
 
     Notes
     -----
@@ -258,16 +261,14 @@ class VaryingCoefficientGP(ChoosesStructure):
                 law = near.replace("out,", "out by Laplace's method,")
                 found.append(Method("vecchia", law, self._fit_latent, law="approximate"))
             if not self.sites_refusal():
-                law = (
-                    "approximation: normal, with the moments that each label gives (expectation propagation)"
-                )
-                found.append(Method("ep", f"{law}, given {point}", self._fit_ep, given_estimates=True))
-                law = "approximation: the normal law with the best variational bound"
-                found.append(
-                    Method(
-                        "variational", f"{law}, given {point}", self._fit_variational, given_estimates=True
-                    )
-                )
+                moments = "normal, with the moments that each label gives (expectation propagation)"
+                bound = "the normal law with the best variational bound"
+                for name, law, fit in (
+                    ("ep", moments, self._fit_ep),
+                    ("variational", bound, self._fit_variational),
+                ):
+                    law = f"approximation: {law}, given {point}"
+                    found.append(Method(name, law, fit, given_estimates=True))
         given = [m for m in found if basis or m.name != "hsgp"]
         by_nuts = "" if self._gaussian else "hsgp"
         return [*(m._replace(weights=True, independent=m.name != by_nuts) for m in given), *nuts]
@@ -316,14 +317,18 @@ class VaryingCoefficientGP(ChoosesStructure):
         """Infer the posterior, as :meth:`ModelFactory.fit`.
 
         The method is chosen by the number of rows, the columns of t and the response, if none is named; what was
-        chosen and why is printed with the progress, and stands in ``fit.idata["posterior"].attrs["chosen"]``.
+        chosen and why is printed with the progress, and stands in ``fit.idata["posterior"].attrs["chosen"]``; where
+        the field ``structure`` asks for a choice, the changes stand in ``attrs["structure"]``.
 
         Other options than those of the method: ``approximation``, ``n_inducing``, ``placement``, ``inducing_seed``, in
         place of the fields (``fit.factory`` has them).
         """
+        self.require_call(data, method)
+        if self.structure != "given":
+            arguments = (method, draws, tune, chains, random_seed, progress, checkpoint)
+            return self.fit_chosen(data, arguments, progress, method_options)
         changed = {name: method_options.pop(name) for name in _SETTINGS if name in method_options}
         factory = replace(self, **changed) if changed else self
-        self.require_call(data, method)
         chosen = None
         if method is None and self.own_priors:
             method = "nuts"
@@ -332,11 +337,7 @@ class VaryingCoefficientGP(ChoosesStructure):
                 factory.validate(data)  # raises, with the reason
             chosen = engine.choose(factory, data)
             method = chosen.method
-            factory = (
-                factory
-                if chosen.approximation == factory.approximation
-                else replace(factory, approximation=chosen.approximation)
-            )
+            factory = replace(factory, approximation=chosen.approximation)
             if progress:
                 print(f"method {method!r}: {chosen.reason}")
         factory.choose_method(method, data)

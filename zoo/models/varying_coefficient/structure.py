@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 
+from zoo.core.fit import Fit
 from zoo.core.methods import UnsupportedMethodError
 from zoo.data.multitask import MultiTaskData
 from zoo.models.varying_coefficient.component import VaryingComponent
@@ -134,10 +136,28 @@ class ChoosesStructure(VaryingDescription):
         flag(curved, "curved")
         self._require_pilot(data)
         self.validate(data)
-        search = _Search(self, data, curved, progress)
+        search = _Search(replace(self, structure="given"), data, curved, progress)
         search.climb()
         search.leave_out()
         return Structure(search.best.factory, pd.DataFrame(search.table), tuple(search.changes))
+
+    def build(self, data: MultiTaskData) -> pm.Model:
+        """The PyMC model of these data, as :meth:`ModelFactory.build`; raises where ``fit`` is to choose it."""
+        if self.structure != "given":
+            raise ValueError(
+                f"structure is {self.structure!r}: the data choose the model when it is fitted, so there is none to "
+                "build before. Use choose_structure(data).factory.build(data), or fit.factory.build(data) after a fit."
+            )
+        return super().build(data)
+
+    def fit_chosen(
+        self, data: MultiTaskData, arguments: tuple[Any, ...], progress: bool, options: dict[str, Any]
+    ) -> Fit:
+        """Choose the structure by the rows of the fit, and fit the model that has it."""
+        found = self.choose_structure(data, self.structure == "curved", progress)
+        result = found.factory.fit(data, *arguments, **options)
+        result.idata["posterior"].attrs["structure"] = "; ".join(found.changes) or "as given"
+        return result
 
     def _require_pilot(self, data: MultiTaskData) -> None:
         """Raise where pilot fits would be of another model: as method "vecchia", by which they are made."""

@@ -80,14 +80,14 @@ CASES: dict[str, tuple[Any, ...]] = {
     "MaxMargin, student_t": ("MaxMargin", {}, "student_t", None),
     "MaxMargin, negative_binomial": ("MaxMargin", {}, "negative_binomial", None),
     "MaxMargin, ordinal": ("MaxMargin", {}, "ordinal", None),
-    "NIWLinear, ordinal": ("NIWLinear", {"scale": 1.0 / D}, "ordinal", None),
-    "NIWLinear, logistic": ("NIWLinear", {"scale": 1.0 / D}, "logistic", None),
-    "NIWLinear, student_t": ("NIWLinear", {"scale": 1.0 / D}, "student_t", None),
-    "NIWLinear, negative_binomial": ("NIWLinear", {"scale": 1.0 / D}, "negative_binomial", None),
-    "NIWLinear, logistic, 1 % positive": ("NIWLinear", {"scale": 1.0 / D}, "logistic", 0.01),
+    "NIWLinear, ordinal": ("NIWLinear", {"scale_matrix": 1.0 / D}, "ordinal", None),
+    "NIWLinear, logistic": ("NIWLinear", {"scale_matrix": 1.0 / D}, "logistic", None),
+    "NIWLinear, student_t": ("NIWLinear", {"scale_matrix": 1.0 / D}, "student_t", None),
+    "NIWLinear, negative_binomial": ("NIWLinear", {"scale_matrix": 1.0 / D}, "negative_binomial", None),
+    "NIWLinear, logistic, 1 % positive": ("NIWLinear", {"scale_matrix": 1.0 / D}, "logistic", 0.01),
     "MaxMargin, logistic, 1 % positive": ("MaxMargin", {}, "logistic", 0.01),
     "NIWLinear, 29 tasks x 9 features x 3,700 rows, 6 % positive": (
-        "NIWLinear", {"scale": 1.0 / 9}, "logistic", 0.06, (29, 9, 3700)
+        "NIWLinear", {"scale_matrix": 1.0 / 9}, "logistic", 0.06, (29, 9, 3700)
     ),
     "MaxMargin, 29 tasks x 9 features x 3,700 rows, 6 % positive": (
         "MaxMargin", {}, "logistic", 0.06, (29, 9, 3700)

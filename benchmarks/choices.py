@@ -132,7 +132,7 @@ def by_bayesm(
 def by_zoo(frame: pd.DataFrame, method: str, **options: Any) -> tuple[float, zoo.Fit]:
     """Seconds without compilation, and the fit."""
     data = zoo.MultiTaskData.from_frame(frame, y="chosen", task="person", choice="question")
-    model = zoo.NIWLinear(likelihood="multinomial_logit", pi=PI, delta=DELTA, scale=1.0)
+    model = zoo.NIWLinear(likelihood="multinomial_logit", pi=PI, delta=DELTA, scale_matrix=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if method == "gibbs":  # nutpie's compilation is taken off below

@@ -76,7 +76,7 @@ def run_zoo(
     model = zoo.NIWLinear(
         pi=PI,
         delta=DELTA,
-        scale=1.0,
+        scale_matrix=1.0,
         likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(*NOISE), per_task=("noise",)),
     )
     kernel = model.gibbs_kernel(model.prepare(data), model.validate(data), group_moves=moves)

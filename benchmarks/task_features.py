@@ -109,7 +109,7 @@ def by_zoo(frame: pd.DataFrame, draws: int) -> tuple[float, dict[str, np.ndarray
     model = zoo.NIWLinear(
         pi=0.01,
         delta=DELTA_DOF,
-        scale=1.0,
+        scale_matrix=1.0,
         shared_scale=10.0,
         likelihood=zoo.Gaussian(noise=InverseGammaOfSquare(*NOISE), per_task=("noise",)),
     )

@@ -189,7 +189,7 @@ def test_population_alone_can_be_kept(fit, data):
 def test_agrees_with_nuts(data):
     """Null: both have the same posterior. Some 40 means, each rejected where its z is beyond 5: below 1e-4 in all."""
     data = data.select_tasks(data.task_names[:8]).standardize()
-    model = zoo.NIWLinear(scale=0.5)
+    model = zoo.NIWLinear(scale_matrix=0.5)
     settings = {"chains": 2, "random_seed": 1, "progress": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", zoo.ConvergenceWarning)

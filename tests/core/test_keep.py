@@ -29,7 +29,7 @@ def make_data(T=12, n=6, D=3, seed=0, weight=True):
 
 MODELS = {
     "plain": zoo.NIWLinear(),
-    "scale matrix": zoo.NIWLinear(scale=np.diag([1.0, 2.0, 0.5, 1.0]) + 0.1),
+    "scale matrix": zoo.NIWLinear(scale_matrix=np.diag([1.0, 2.0, 0.5, 1.0]) + 0.1),
     "shared": zoo.NIWLinear(shared=("x1",)),
     "shared, learned scale": zoo.NIWLinear(shared=("x1", "x2"), shared_scale="learned"),
 }

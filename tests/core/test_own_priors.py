@@ -270,7 +270,7 @@ def test_population_of_own_mean_and_deviations() -> None:
     """
     model = zoo.NIWLinear(
         covariance_prior="lkj",
-        scale=0.25,
+        scale_matrix=0.25,
         own_priors={"population_mean": pm.Normal.dist(3.0, 0.5), "feature_sd": pm.Gamma.dist(4.0, 4.0)},
     ).build(rows())
     names = ["population_mean", "feature_sd", "feature_cov", "coefficients"]
@@ -284,7 +284,7 @@ def test_population_of_own_mean_and_deviations() -> None:
 
 def test_deviations_of_the_default_are_those_of_the_scale() -> None:
     """Half-normal with the root of ``scale``, as where they were auxiliary."""
-    model = zoo.NIWLinear(covariance_prior="lkj", scale=0.25).build(rows())
+    model = zoo.NIWLinear(covariance_prior="lkj", scale_matrix=0.25).build(rows())
     drawn = pm.draw(model["feature_sd"], draws=3000, random_seed=3)
     assert stats.kstest(drawn[:, 0], stats.halfnorm(scale=0.5).cdf).pvalue > 1e-4
 

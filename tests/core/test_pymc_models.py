@@ -313,9 +313,9 @@ def coordinates(name: str, value: np.ndarray, scaled: bool) -> np.ndarray:
     "factory",
     [
         zoo.MaxMargin(likelihood="epsilon_insensitive"),
-        zoo.MaxMargin(likelihood="epsilon_insensitive", task_scale=0.4, feature_nu=5.5),
+        zoo.MaxMargin(likelihood="epsilon_insensitive", task_correlation=0.4, feature_nu=5.5),
         zoo.MaxMargin(likelihood="epsilon_insensitive", feature_cov="identity"),
-        zoo.NIWLinear(pi=2.0, delta=4.0, scale=0.5, likelihood=zoo.Gaussian(per_task=("noise",))),
+        zoo.NIWLinear(pi=2.0, delta=4.0, scale_matrix=0.5, likelihood=zoo.Gaussian(per_task=("noise",))),
         zoo.IndependentTasks(),
         zoo.PooledTasks(),
         zoo.MultiLaplaceGP(penalty=2.0, noise_rate=3.0, noise_floor=0.1),

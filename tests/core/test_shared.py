@@ -42,7 +42,7 @@ def quick_fit(factory, data=DATA, **options):
 
 @pytest.fixture(scope="module")
 def fit():
-    return quick_fit(zoo.NIWLinear(scale=0.3, shared=["age"]))
+    return quick_fit(zoo.NIWLinear(scale_matrix=0.3, shared=["age"]))
 
 
 def test_the_posterior_names_them(fit):
@@ -94,13 +94,15 @@ def test_files_bring_them_back(fit, tmp_path):
 
 def test_names_in_the_data_are_the_default(tmp_path):
     assert "all tasks share 1" in repr(MARKED)
-    fit = quick_fit(zoo.NIWLinear(scale=0.3), MARKED)
+    fit = quick_fit(zoo.NIWLinear(scale_matrix=0.3), MARKED)
     assert list(fit.posterior["shared_feature"].to_numpy()) == ["age"]
     fit.save(tmp_path / "fit.nc")
     loaded = zoo.load(tmp_path / "fit.nc")
     assert loaded.data.shared_names == ("age",)
     np.testing.assert_array_equal(loaded.predict(FRAME)["mean"], fit.predict(FRAME)["mean"])
-    assert "shared_coefficients" not in quick_fit(zoo.NIWLinear(scale=0.3, shared=()), MARKED).posterior
+    assert (
+        "shared_coefficients" not in quick_fit(zoo.NIWLinear(scale_matrix=0.3, shared=()), MARKED).posterior
+    )
     assert zoo.PooledTasks().build(MARKED)
     with pytest.raises(ValueError, match=r"share \('age'\), and IndependentTasks has no such coefficients"):
         zoo.IndependentTasks().build(MARKED)
@@ -212,7 +214,7 @@ def test_em_has_none():
 @pytest.mark.parametrize(
     "factory",
     [
-        zoo.NIWLinear(scale=0.3, shared=["age"], shared_scale="learned"),
+        zoo.NIWLinear(scale_matrix=0.3, shared=["age"], shared_scale="learned"),
         pytest.param(
             zoo.MaxMargin(likelihood=zoo.EpsilonInsensitive(C=2.0), shared=["age"]),
             marks=pytest.mark.scheduled,

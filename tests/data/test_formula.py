@@ -35,7 +35,7 @@ def make(formula=FORMULA, df=FRAME, **arguments):
 def fitted(data, **fields):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", zoo.ConvergenceWarning)
-        return zoo.NIWLinear(scale=0.3, **fields).fit(
+        return zoo.NIWLinear(scale_matrix=0.3, **fields).fit(
             data, draws=60, tune=60, chains=2, random_seed=1, progress=False
         )
 

@@ -108,7 +108,7 @@ def test_the_reference_is_near_the_posterior_of_each_task():
 def test_one_coefficient_against_quadrature():
     """One task and one feature: the posterior of its coefficient on a grid, mean and covariance integrated out."""
     data = panel(tasks=1, sizes=(2, 3, 4, 2), n_features=1)
-    factory = zoo.NIWLinear(likelihood=LOGIT, delta=5.0, scale=1.0, pi=0.5)
+    factory = zoo.NIWLinear(likelihood=LOGIT, delta=5.0, scale_matrix=1.0, pi=0.5)
     fit = factory.fit(data, "gibbs", draws=4000, tune=500, chains=4, random_seed=1, progress=False)
     w = np.linspace(-15.0, 15.0, 6001)
     f, log = np.multiply.outer(w, data.X[:, 0]), np.zeros(len(w))
@@ -162,7 +162,7 @@ def test_a_killed_run_goes_on(tmp_path):
 
 def test_order_of_rows_means_nothing():
     """The same rows in another order have the same posterior: modes and population agree."""
-    data, factory = panel(tasks=4, sizes=(3, 2, 4)), zoo.NIWLinear(likelihood=LOGIT, scale=1.0)
+    data, factory = panel(tasks=4, sizes=(3, 2, 4)), zoo.NIWLinear(likelihood=LOGIT, scale_matrix=1.0)
     order = np.random.default_rng(0).permutation(data.n_rows)
     kernels = [factory.gibbs_kernel(d, np.where(d.y > 0, 1.0, -1.0)) for d in (data, data.take(order))]
     first, second = (kernel._reference for kernel in kernels)

@@ -29,7 +29,9 @@ class _Small:
         X, y = rng.standard_normal((12, D)), rng.standard_normal(12)
         data = zoo.MultiTaskData.from_arrays(X, y, [f"t{t}" for t in self.task], weight=self.weight)
         data = replace(data, task_names=(*data.task_names, "empty"))
-        model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), pi=pi, delta=2.5, scale=1.0)
+        model = zoo.NIWLinear(
+            likelihood=zoo.Gaussian(per_task=("noise",)), pi=pi, delta=2.5, scale_matrix=1.0
+        )
         self.kernel = model.gibbs_kernel(data, y, loose=m)
         self.state = self.kernel.initialise(rng)
         self.X, self.y = X @ self.kernel._basis[0], y
@@ -241,7 +243,7 @@ def test_how_many_sweeps_take_which_moves(noise, D, moves, shares):
 def test_features_that_stand_still_are_moved_in_every_sweep():
     """They hide most of the information about C, but the data tell the other coefficients."""
     data = _twin()
-    kernel = zoo.NIWLinear(scale=0.1).gibbs_kernel(data, data.y)
+    kernel = zoo.NIWLinear(scale_matrix=0.1).gibbs_kernel(data, data.y)
     assert kernel._shares[1] == 1.0
 
 
@@ -253,7 +255,9 @@ def test_both_modes_of_a_group_effect_are_visited():
     seed is fixed; with effective sizes of 600 an R-hat of 1.05 is 7 standard errors away.
     """
     data = _twin()
-    fit = zoo.NIWLinear(scale=0.1).fit(data, "gibbs", draws=1500, tune=500, random_seed=1, progress=False)
+    fit = zoo.NIWLinear(scale_matrix=0.1).fit(
+        data, "gibbs", draws=1500, tune=500, random_seed=1, progress=False
+    )
     C = fit.posterior["feature_cov"].to_numpy()
     a, b = np.array([0.0, -0.5, 0.0, 1.0]), np.array([0.0, 0.5, 0.0, 1.0])
     negative = (np.einsum("i,cdij,j->cd", a, C, b) < 0.0).mean(axis=1)

@@ -101,7 +101,7 @@ def test_moves_without_scales_see_none_of_them(monkeypatch):
     data = zoo.MultiTaskData.from_arrays(
         rng.standard_normal((40, 3)), rng.standard_normal(40), np.arange(40) % 10
     )
-    kernel = zoo.NIWLinear(covariance_prior="half_t", scale=1.0).gibbs_kernel(data, data.y, loose=2)
+    kernel = zoo.NIWLinear(covariance_prior="half_t", scale_matrix=1.0).gibbs_kernel(data, data.y, loose=2)
     original, seen, known = normal_inverse_wishart.moves_without_scales, [], []
 
     def moves(*arguments):

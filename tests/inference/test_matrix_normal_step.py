@@ -48,7 +48,7 @@ def _quantities(fit):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"second": True, "task_scale": np.diag([0.5, 1.0, 2.0])},
+        {"second": True, "task_scale_matrix": np.diag([0.5, 1.0, 2.0])},
         pytest.param(
             {"loss": "epsilon_insensitive", "epsilon": 0.1, "C": "learned"}, marks=pytest.mark.statistical
         ),

@@ -71,8 +71,8 @@ def test_group_moves_leave_the_posterior(loss, fields):
         {"task_cov": np.eye(4) + 0.5},
         {"feature_cov": np.eye(3) + 0.5},
         {"feature_nu": 7.5, "task_nu": 6.0},
-        {"feature_scale": np.eye(3) + 1.0, "task_cov": "identity"},
-        {"task_scale": np.diag([1.0, 2.0, 3.0, 4.0]) + 0.5, "feature_cov": "identity"},
+        {"feature_scale_matrix": np.eye(3) + 1.0, "task_cov": "identity"},
+        {"task_scale_matrix": np.diag([1.0, 2.0, 3.0, 4.0]) + 0.5, "feature_cov": "identity"},
     ],
     ids=[
         "learned",
@@ -124,7 +124,7 @@ def test_weights_scales_and_learned_C_agree_with_nuts(loss):
     # Everything that changes the density at once: a mistake in any of it moves some quantity.
     data = _weighted(_data(loss))
     scale = np.array([[2.0, 0.6, 0.3], [0.6, 1.0, -0.2], [0.3, -0.2, 0.5]])
-    fields = {"task_scale": scale, "feature_scale": [[1.5, 0.5], [0.5, 0.7]], "task_nu": 4.5}
+    fields = {"task_scale_matrix": scale, "feature_scale_matrix": [[1.5, 0.5], [0.5, 0.7]], "task_nu": 4.5}
     model = zoo.MaxMargin(**{**fields, **EVERYTHING[loss]})
     gibbs = model.fit(data, "gibbs", draws=5000, tune=500, random_seed=1, progress=False)
     nuts = model.fit(
@@ -142,7 +142,7 @@ def test_moves_with_scales_leave_the_posterior(n_tasks, n_features):
     scales = [
         m[:k, :k] @ m[:k, :k].T + 0.3 * np.eye(k) for m, k in zip(mix, (n_tasks, n_features), strict=True)
     ]
-    model = zoo.MaxMargin(task_scale=scales[0], feature_scale=scales[1])
+    model = zoo.MaxMargin(task_scale_matrix=scales[0], feature_scale_matrix=scales[1])
     moves = model.fit(data, "gibbs", draws=10000, tune=500, random_seed=1, progress=False)
     plain = model.fit(data, "gibbs", draws=60000, tune=2000, random_seed=2, progress=False, group_moves=False)
     z, where = largest_z(max_margin_quantities(moves.posterior), max_margin_quantities(plain.posterior))
@@ -380,7 +380,9 @@ def test_new_task_follows_the_extended_prior(correlation):
             "feature_cov": (("chain", "draw", "feature", "feature_bis"), omega[None]),
         }
     )
-    new = zoo.MaxMargin(task_scale=correlation).new_task(posterior, ["new"], rng)["coefficients"][0, :, :, 0]
+    new = zoo.MaxMargin(task_correlation=correlation).new_task(posterior, ["new"], rng)["coefficients"][
+        0, :, :, 0
+    ]
     for statistic in (
         lambda e: np.log(np.abs(e[:, 0])),
         lambda e: np.abs(e[:, 0]) / (np.abs(e[:, 0]) + np.abs(eta[:, 0, 0])),
@@ -437,9 +439,12 @@ BAD_FIELDS = [
     ({"task_cov": [[1.0, 0.5]]}, "square"),
     ({"task_nu": [1]}, "task_nu"),
     ({"feature_nu": -2.0}, "feature_nu"),
-    ({"task_scale": [[1.0, 2.0], [2.0, 1.0]]}, "task_scale is not positive definite"),
-    ({"task_scale": 1.0}, "task_scale is 1.0"),
-    ({"feature_scale": "wide"}, "feature_scale is 'wide'"),
+    ({"task_scale_matrix": [[1.0, 2.0], [2.0, 1.0]]}, "task_scale_matrix is not positive definite"),
+    ({"task_scale_matrix": 0.5}, "task_scale_matrix is 0.5. Give a matrix; a number is for task_correlation"),
+    ({"task_correlation": 1.0}, "task_correlation is 1.0"),
+    ({"task_correlation": [[1.0, 0.5], [0.5, 1.0]]}, "A matrix is for task_scale_matrix"),
+    ({"feature_correlation": "wide"}, "feature_correlation is 'wide'"),
+    ({"task_correlation": 0.5, "task_scale_matrix": [[1.0]]}, "Give one of them"),
     ({"class_weight": "even"}, "class_weight"),
     ({"class_weight": (1.0, 2.0, 3.0)}, "class_weight"),
     ({"class_weight": {2: 1.0}}, "labels of class_weight"),
@@ -464,8 +469,8 @@ def test_data_that_do_not_fit_the_fields_are_named():
     data = _data("hinge")
     with pytest.raises(ValueError, match="feature_cov is 3 x 3"):
         zoo.MaxMargin(feature_cov=np.eye(3)).build(data)
-    with pytest.raises(ValueError, match="task_scale is 2 x 2"):
-        zoo.MaxMargin(task_scale=np.eye(2)).build(data)
+    with pytest.raises(ValueError, match="task_scale_matrix is 2 x 2"):
+        zoo.MaxMargin(task_scale_matrix=np.eye(2)).build(data)
     with pytest.raises(ValueError, match="task_nu is 2"):
         zoo.MaxMargin(task_nu=2.0).build(data)
     real = _data("epsilon_insensitive")

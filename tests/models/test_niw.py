@@ -48,7 +48,7 @@ def test_gibbs_and_nuts_agree(pi):
         likelihood=zoo.Gaussian(per_task=("noise",)),
         delta=4.0,
         pi=pi,
-        scale=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]],
+        scale_matrix=[[0.5, 0.1, 0], [0.1, 0.4, 0], [0, 0, 1.0]],
     )
     data = tasks_of_a_population()
     options = {"tune": 500, "chains": 2, "progress": False}
@@ -68,7 +68,7 @@ def test_known_population_covariance_and_noise_give_the_closed_form():
     model = zoo.NIWLinear(
         pi=pi,
         delta=sure,
-        scale=sure * C,
+        scale_matrix=sure * C,
         likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(sure, sure * noise**2)),
     )
     draws = model.fit(data, "gibbs", draws=6000, tune=100, chains=2, random_seed=1, progress=False).posterior
@@ -188,7 +188,7 @@ def test_dawids_delta_holds_for_subsets_and_the_textbook_nu_does_not():
 def test_lkj_prior():
     """Unit rows, and each correlation of 4 x 4 has the LKJ's margin, beta(eta - 1 + 4/2) on (-1, 1)."""
     data = tasks_of_a_population(D=4)
-    model = zoo.NIWLinear(covariance_prior="lkj", scale=1.0).build(data)
+    model = zoo.NIWLinear(covariance_prior="lkj", scale_matrix=1.0).build(data)
     C = pm.draw(model["feature_cov"], draws=3000, random_seed=1)
     deviation = np.sqrt(np.diagonal(C, axis1=1, axis2=2))
     correlation = C / (deviation[:, :, None] * deviation[:, None, :])
@@ -208,7 +208,7 @@ def test_draws_do_not_depend_on_cores():
 def test_starting_values_come_back():
     """``set_values`` puts a draw into the state."""
     data = tasks_of_a_population()
-    model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), scale=0.3)
+    model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), scale_matrix=0.3)
     kernel = model.gibbs_kernel(model.prepare(data), data.y)
     rng = np.random.default_rng(0)
     first, second = kernel.initialise(rng), kernel.initialise(rng)
@@ -297,13 +297,13 @@ def test_wrong_fields_are_named():
         ({"tau": 0.0}, "tau"),
         ({"tau": "paper"}, "tau"),
         ({"likelihood": "normal"}, "likelihood"),
-        ({"scale": -1.0}, "scale"),
+        ({"scale_matrix": -1.0}, "scale_matrix"),
         ({"covariance_prior": "wishart"}, "covariance_prior"),
     ):
         with pytest.raises(ValueError, match=name):
             zoo.NIWLinear(**fields)
-    with pytest.raises(ValueError, match="scale is 2 x 2, but the data have 3 features"):
-        zoo.NIWLinear(scale=np.eye(2)).build(tasks_of_a_population())
+    with pytest.raises(ValueError, match="scale_matrix is 2 x 2, but the data have 3 features"):
+        zoo.NIWLinear(scale_matrix=np.eye(2)).build(tasks_of_a_population())
 
 
 def test_wrong_base_kernels():
@@ -420,7 +420,7 @@ def test_noise_of_each_task():
     """Every method has one noise per task; a new task has that of some task."""
     data = tasks_of_a_population()
     model = zoo.NIWLinear(
-        likelihood=zoo.Gaussian(per_task=("noise",)), scale=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]]
+        likelihood=zoo.Gaussian(per_task=("noise",)), scale_matrix=[[0.5, 0.1, 0], [0.1, 0.5, 0], [0, 0, 1]]
     )
     for method in ("gibbs", "em"):
         fit = model.fit(data, method, draws=10, tune=5, chains=1, random_seed=1, progress=False)

@@ -124,7 +124,7 @@ def test_learned_kernel_of_em():
 def test_learned_kernel_of_linear_tasks():
     """x' C x', with the posterior mean of C; after EM combined with the scale."""
     data = tasks_of_a_population()
-    fit = zoo.NIWLinear(scale=0.5, tau=3.0).fit(data, "em", progress=False)
+    fit = zoo.NIWLinear(scale_matrix=0.5, tau=3.0).fit(data, "em", progress=False)
     C = fit.posterior["feature_cov"][0, 0].to_numpy()
     X = data.X[:4]
     np.testing.assert_allclose(fit.learned_kernel(combine=False).kernel_matrix(X), X @ C @ X.T)
@@ -138,7 +138,7 @@ def test_draws_of_the_kernel_have_its_mean(method):
     options = {"draws": 30, "tune": 5, "chains": 2, "random_seed": 1, "progress": False}
     data, X = functions_on_shared_inputs(T=4, n=6), np.array([[-1.0], [0.3], [2.0]])
     functions = zoo.NIWGaussianProcess(base_kernel="matern32").fit(data, method, **options)
-    linear = zoo.NIWLinear(scale=0.3).fit(tasks_of_a_population(), method, **options)
+    linear = zoo.NIWLinear(scale_matrix=0.3).fit(tasks_of_a_population(), method, **options)
     for fit, points in ((functions, X), (linear, np.eye(3))):
         for combine in (False, True):
             draws = fit.learned_kernel_draws(points, combine=combine)

@@ -82,7 +82,7 @@ def test_density_is_the_papers(loss):
 
 def test_learned_task_covariance_and_number_of_columns():
     scale = np.diag([1.0, 2.0, 3.0])
-    model = NonparametricMaxMargin(task_scale=scale, task_nu=7.0, K_max=5).build(_data("hinge"))
+    model = NonparametricMaxMargin(task_scale_matrix=scale, task_nu=7.0, K_max=5).build(_data("hinge"))
     names = ["_task_chol", "_coefficients", "task_cov", "coefficients", "Z", "n_latent"]
     draws = dict(
         zip(
@@ -358,7 +358,7 @@ BAD_FIELDS = [
     ({"alpha_prior": (-1.0, 1.0)}, "shape in alpha_prior"),
     ({"task_cov": "diagonal"}, "task_cov"),
     ({"task_cov": [[1.0, 2.0], [2.0, 1.0]]}, "not positive definite"),
-    ({"task_scale": [[1.0, 0.5]]}, "task_scale"),
+    ({"task_scale_matrix": [[1.0, 0.5]]}, "task_scale_matrix"),
     ({"task_nu": -2.0}, "task_nu"),
     ({"K_max": 0}, "K_max"),
     ({"K_max": 2.5}, "K_max"),
@@ -373,7 +373,7 @@ def test_bad_fields_are_named(fields, message):
 
 def test_data_that_do_not_fit_the_fields_are_named():
     data = _data("hinge")
-    for field in ("task_cov", "task_scale"):
+    for field in ("task_cov", "task_scale_matrix"):
         matrix: dict[str, Any] = {field: np.eye(2)}
         with pytest.raises(ValueError, match=f"{field} is 2 x 2"):
             NonparametricMaxMargin(**matrix).build(data)

@@ -122,7 +122,11 @@ MAX_MARGIN = {
         {"constant": True},
         {"extra": True},
     ),
-    "hinge, scales": ({**HINGE, "task_scale": 0.6, "feature_scale": TWO, "task_nu": 4.5}, {}, {}),
+    "hinge, scales": (
+        {**HINGE, "task_correlation": 0.6, "feature_scale_matrix": TWO, "task_nu": 4.5},
+        {},
+        {},
+    ),
     "hinge, task covariance given": ({**HINGE, "task_cov": TWO}, {}, {}),
     "hinge, feature covariance given": ({**HINGE, "feature_cov": TWO}, {}, {}),
     "hinge, both given": ({**HINGE, "feature_cov": "identity", "task_cov": TWO}, {}, {}),
@@ -130,7 +134,7 @@ MAX_MARGIN = {
     "hinge, more tasks than features": (HINGE, {"n_tasks": 4, "n_rows": 2, "n_features": 1}, {}),
     "hinge, more features than tasks": (HINGE, {"n_features": 3}, {}),
     "hinge, scales, more tasks than features": (
-        {**HINGE, "task_scale": 0.6, "task_nu": 4.5},
+        {**HINGE, "task_correlation": 0.6, "task_nu": 4.5},
         {"n_tasks": 3, "n_rows": 2, "constant": True},
         {},
     ),
@@ -141,7 +145,11 @@ MAX_MARGIN = {
     ),
     "tube": (TUBE, {}, {}),
     "tube, weights, no group moves": (TUBE, {}, {"group_moves": False, "extra": True}),
-    "tube, scales, an intercept": ({**TUBE, "task_scale": 0.5, "feature_nu": 3.5}, {"constant": True}, {}),
+    "tube, scales, an intercept": (
+        {**TUBE, "task_correlation": 0.5, "feature_nu": 3.5},
+        {"constant": True},
+        {},
+    ),
 }
 
 
@@ -167,7 +175,7 @@ def test_max_margin(case):
 
 
 def test_population_with_a_rare_label_and_weights():
-    factory = zoo.NIWLinear(likelihood="logistic", delta=4.0, scale=TWO, pi=0.7)
+    factory = zoo.NIWLinear(likelihood="logistic", delta=4.0, scale_matrix=TWO, pi=0.7)
     data = rows(n_tasks=3, n_rows=2, constant=True)
     data = replace(data, weight=np.linspace(0.3, 2.0, data.n_rows), y=np.array([-1.0, -1, 1, -1, -1, -1]))
     kernel = factory.gibbs_kernel(factory.prepare(data), data.y, likelihood_moves=True)
@@ -252,7 +260,7 @@ DENSITIES = {
     "population": (zoo.NIWLinear, {}, {}, {"group_moves": False}),
     "population, group moves, noise by task": (zoo.NIWLinear, NOISE_BY_TASK, {}, {"group_moves": True}),
     "population, mean near zero": (zoo.NIWLinear, {"pi": 20.0}, {}, {"group_moves": False}),
-    "population, one task, scale": (zoo.NIWLinear, {"scale": TWO, "pi": 0.5, "delta": 4.0}, {"n_tasks": 1}, {}),
+    "population, one task, scale": (zoo.NIWLinear, {"scale_matrix": TWO, "pi": 0.5, "delta": 4.0}, {"n_tasks": 1}, {}),
     "population, loose": (zoo.NIWLinear, {"pi": 0.6}, {"n_features": 3}, {"loose": 2}),
     "population, loose, some sweeps": (
         zoo.NIWLinear,
@@ -264,15 +272,15 @@ DENSITIES = {
     "population, all loose": (zoo.NIWLinear, {"pi": 5.0}, {}, {"loose": 2}),
     "population, groups": (
         zoo.NIWLinear,
-        {"scale": TWO, "delta": 4.0},
+        {"scale_matrix": TWO, "delta": 4.0},
         {"n_tasks": 3, "n_rows": 2, "constant": True, "groups": True},
         {},
     ),
     # Learned scales: given, integrated out with all coefficients, and with those of features that stand still.
-    "population, half-t": (zoo.NIWLinear, {**HALF_T, "scale": 0.5}, {}, {"loose": 0}),
+    "population, half-t": (zoo.NIWLinear, {**HALF_T, "scale_matrix": 0.5}, {}, {"loose": 0}),
     "population, half-t, noise by task, no group moves": (
         zoo.NIWLinear,
-        {**HALF_T, **NOISE_BY_TASK, "scale": TWO},
+        {**HALF_T, **NOISE_BY_TASK, "scale_matrix": TWO},
         {"n_rows": 4},
         {"loose": 0, "sweep_shares": (0.0, 0.0)},
     ),
@@ -313,7 +321,7 @@ DENSITIES = {
         for word, likelihood in AUGMENTED.items()
         for name, kind, narrow, wide in (
             ("matrix normal", zoo.MaxMargin, {"feature_nu": 5.0, "task_nu": 5.0}, {}),
-            ("population", zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"scale": 9.0}),
+            ("population", zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5}, {"scale": 9.0}),
         )
     },
     # The moves for rare labels, whatever the labels are.
@@ -325,20 +333,20 @@ DENSITIES = {
     ),
     "population, logistic, rare": (
         zoo.NIWLinear,
-        {"delta": 6.0, "scale": 1.5, "pi": 0.7, "likelihood": "logistic"},
+        {"delta": 6.0, "scale_matrix": 1.5, "pi": 0.7, "likelihood": "logistic"},
         {"constant": True, "n_tasks": 3, "n_features": 3},
         {"likelihood_moves": True, "group_moves": True},
     ),
     # Moves of coefficients with cut points along an intercept, and moves without latent variables.
     "population, ordinal, constant": (
         zoo.NIWLinear,
-        {"delta": 6.0, "scale": 1.5, "pi": 0.7, "likelihood": AUGMENTED["ordinal"]},
+        {"delta": 6.0, "scale_matrix": 1.5, "pi": 0.7, "likelihood": AUGMENTED["ordinal"]},
         {"constant": True, "n_tasks": 3, "n_features": 3},
         {"likelihood_moves": True, "group_moves": True},
     ),
     "population, ordinal by task, constant": (
         zoo.NIWLinear,
-        {"delta": 6.0, "scale": 1.5, "likelihood": AUGMENTED["ordinal by task"]},
+        {"delta": 6.0, "scale_matrix": 1.5, "likelihood": AUGMENTED["ordinal by task"]},
         {"constant": True, "n_tasks": 3},
         {"likelihood_moves": False},
     ),
@@ -355,14 +363,14 @@ DENSITIES = {
         {"likelihood_moves": False},
     ),
     # Tasks that meet the levels of a second group, with a learned spread.
-    "population, crossed": (zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"crossed": "few"}, {}),
+    "population, crossed": (zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5}, {"crossed": "few"}, {}),
     "population, logistic, crossed": (
         zoo.NIWLinear,
-        {"delta": 6.0, "scale": 1.5, "likelihood": "logistic"},
+        {"delta": 6.0, "scale_matrix": 1.5, "likelihood": "logistic"},
         {"crossed": "few"},
         {"group_moves": True},
     ),
-    "population, crossed, many": (zoo.NIWLinear, {"delta": 6.0, "scale": 0.5}, {"crossed": "many"}, {}),
+    "population, crossed, many": (zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5}, {"crossed": "many"}, {}),
     "population, noise by task, crossed, many": (
         zoo.NIWLinear,
         {**NOISE_BY_TASK, "delta": 6.0},
@@ -372,7 +380,7 @@ DENSITIES = {
     "population, half-t, crossed, many": (zoo.NIWLinear, HALF_T, {"crossed": "many"}, {}),
     "population, logistic, crossed, many": (
         zoo.NIWLinear,
-        {"delta": 6.0, "scale": 1.5, "likelihood": "logistic"},
+        {"delta": 6.0, "scale_matrix": 1.5, "likelihood": "logistic"},
         {"crossed": "many"},
         {"group_moves": True},
     ),
@@ -386,7 +394,7 @@ DENSITIES = {
     "population, learned pi": (zoo.NIWLinear, {"pi": "learned"}, {}, {"group_moves": False}),
     "population, learned pi, groups": (
         zoo.NIWLinear,
-        {"pi": "learned", "scale": TWO, "delta": 4.0},
+        {"pi": "learned", "scale_matrix": TWO, "delta": 4.0},
         {"n_tasks": 3, "n_rows": 2, "constant": True, "groups": True},
         {},
     ),
@@ -395,18 +403,18 @@ DENSITIES = {
     ),
     "population, learned pi, logistic, rare": (
         zoo.NIWLinear,
-        {"delta": 6.0, "scale": 1.5, "pi": "learned", "likelihood": "logistic"},
+        {"delta": 6.0, "scale_matrix": 1.5, "pi": "learned", "likelihood": "logistic"},
         {"constant": True, "n_tasks": 3, "n_features": 3},
         {"likelihood_moves": True, "group_moves": True},
     ),
     "population, learned pi, ordinal, constant": (
         zoo.NIWLinear,
-        {"delta": 6.0, "scale": 1.5, "pi": "learned", "likelihood": AUGMENTED["ordinal"]},
+        {"delta": 6.0, "scale_matrix": 1.5, "pi": "learned", "likelihood": AUGMENTED["ordinal"]},
         {"constant": True, "n_tasks": 3, "n_features": 3},
         {"likelihood_moves": False},
     ),
     "population, learned pi, crossed, many": (
-        zoo.NIWLinear, {"delta": 6.0, "scale": 0.5, "pi": "learned"}, {"crossed": "many"}, {}
+        zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5, "pi": "learned"}, {"crossed": "many"}, {}
     ),
     "functions, learned pi": (zoo.NIWGaussianProcess, {"pi": "learned"}, {"empty": True}, {"group_moves": True}),
     # Coefficients that all tasks share: of a feature that stands still within tasks, and of one that does not.
@@ -417,16 +425,18 @@ DENSITIES = {
         GROUPS,
         {"group_moves": True},
     ),
-    "population, shared, loose": (zoo.NIWLinear, {**SHARED, "scale": TWO}, {**GROUPS, "n_features": 4}, {"loose": 1}),
+    "population, shared, loose": (
+        zoo.NIWLinear, {**SHARED, "scale_matrix": TWO}, {**GROUPS, "n_features": 4}, {"loose": 1}
+    ),
     "population, student t, shared": (
         zoo.NIWLinear,
-        {**SHARED, "delta": 6.0, "scale": 0.5, "likelihood": AUGMENTED["student t"]},
+        {**SHARED, "delta": 6.0, "scale_matrix": 0.5, "likelihood": AUGMENTED["student t"]},
         GROUPS,
         {},
     ),
     "population, logistic, shared, rare": (
         zoo.NIWLinear,
-        {**SHARED, "delta": 6.0, "scale": 1.5, "likelihood": "logistic"},
+        {**SHARED, "delta": 6.0, "scale_matrix": 1.5, "likelihood": "logistic"},
         {**GROUPS, "n_features": 4},
         {"likelihood_moves": True, "group_moves": True},
     ),
@@ -439,7 +449,7 @@ DENSITIES = {
     ),
     "matrix normal, shared, learned scale, scales": (
         zoo.MaxMargin,
-        {**SHARED, **LEARNED_C, "shared_scale": "learned", "task_scale": 0.5, "feature_nu": 5.0, "task_nu": 6.0},
+        {**SHARED, **LEARNED_C, "shared_scale": "learned", "task_correlation": 0.5, "feature_nu": 5.0, "task_nu": 6.0},
         GROUPS,
         {},
     ),

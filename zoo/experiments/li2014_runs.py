@@ -101,7 +101,7 @@ SCHOOL_MODELS = {
     "features-alone": Model(
         "NPBM-MTL (Z, I-R)", "NonparametricMaxMargin", {"alpha": ALPHA, "task_cov": "identity"}
     ),
-    "related": Model("BM-MTL (Ω, R), related tasks", "MaxMargin", {"task_scale": 0.8}),
+    "related": Model("BM-MTL (Ω, R), related tasks", "MaxMargin", {"task_correlation": 0.8}),
     "learned": Model("BM-MTL (Ω, R), C learned", "MaxMargin", {"likelihood": _TUBE_LEARNED}),
     "stl": Model("STL", yardstick=SeparateLinear("squared")),
     "pooled": Model("ridge, pooled", yardstick=PooledLinear("squared")),

@@ -80,7 +80,7 @@ def _process(
     # A linear kernel of x alone has as many weights as features: exact whatever n is.
     if train.n_rows > effort.exact_up_to and name not in ("x-lin", "xt-lin"):
         approximation, method = "fitc", "laplace" if labels else "inducing"
-        settings |= {"n_inducing": effort.n_inducing, "placement": "random", "inducing_seed": effort.seed}
+        settings |= {"n_inducing": effort.n_inducing, "placement": "random", "design_seed": effort.seed}
         if name == "isovcm-lin" and train.t is not None and train.t.shape[1] == 2:
             model = replace(model, task_kernel=(VaryingComponent(kernel="matern32", n_basis=_SINES),))
             approximation, method = "hsgp", "laplace" if labels else "hsgp"

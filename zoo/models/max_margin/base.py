@@ -44,7 +44,8 @@ class MaxMarginBase(SharedCoefficients):
     class_weight: Any = None
     task_cov: Any = "learned"
     task_nu: float | None = None
-    task_scale: Any = None
+    task_correlation: float | None = None
+    task_scale_matrix: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,19 +57,23 @@ class MaxMarginBase(SharedCoefficients):
         self._freeze_covariance(f"{which}_cov", _WORDS)
         if getattr(self, f"{which}_nu") is not None:
             positive(getattr(self, f"{which}_nu"), f"{which}_nu")
-        scale = getattr(self, f"{which}_scale")
-        if scale is None:
-            return
-        if np.ndim(scale) == 0:
-            if not isinstance(scale, int | float | np.number) or not 0 <= scale < 1:
+        number, array = f"{which}_correlation", f"{which}_scale_matrix"
+        correlation, scale = getattr(self, number), getattr(self, array)
+        if correlation is not None and scale is not None:
+            raise ValueError(f"{number} and {array} both say what the prior expects. Give one of them.")
+        if correlation is not None:
+            alone = isinstance(correlation, int | float | np.number)
+            if not alone or not 0 <= correlation < 1:
+                matrix = f" A matrix is for {array}." if np.ndim(correlation) else ""
                 raise ValueError(
-                    f"{which}_scale is {scale!r}. Give a correlation, at least 0 and below 1, or a matrix."
+                    f"{number} is {correlation!r}. Give a number, at least 0 and below 1.{matrix}"
                 )
-            object.__setattr__(self, f"{which}_scale", float(scale))
-        else:
-            matrix = covariance(scale, f"{which}_scale")
-            rows = tuple(tuple(float(v) for v in row) for row in matrix)
-            object.__setattr__(self, f"{which}_scale", rows)
+            object.__setattr__(self, number, float(correlation))
+        if scale is not None:
+            if np.ndim(scale) == 0:
+                raise ValueError(f"{array} is {scale!r}. Give a matrix; a number is for {number}.")
+            rows = tuple(tuple(float(v) for v in row) for row in covariance(scale, array))
+            object.__setattr__(self, array, rows)
 
     def _freeze_class_weight(self) -> None:
         """Turn ``class_weight`` into None, "balanced" or the pair (negative, positive)."""
@@ -140,7 +145,7 @@ class MaxMarginBase(SharedCoefficients):
         return y
 
     def _require_fitting_prior(self, which: str, size: int) -> None:
-        for field in (f"{which}_cov", f"{which}_scale"):
+        for field in (f"{which}_cov", f"{which}_scale_matrix"):
             value = getattr(self, field)
             if isinstance(value, tuple) and len(value) != size:
                 raise ValueError(
@@ -217,9 +222,9 @@ class MaxMarginBase(SharedCoefficients):
 
     def _prior(self, which: str, size: int) -> CovariancePrior:
         """The covariance's prior, as the engine takes it."""
-        scale = getattr(self, f"{which}_scale")
-        if isinstance(scale, float):
-            scale = _exchangeable(scale, size)
+        correlation, scale = getattr(self, f"{which}_correlation"), getattr(self, f"{which}_scale_matrix")
+        if correlation is not None:
+            scale = _exchangeable(correlation, size)
         return CovariancePrior(
             nu=self._nu(which, size),
             scale=None if scale is None else np.array(scale),
@@ -276,8 +281,8 @@ class MaxMarginBase(SharedCoefficients):
         :math:`R_{11}^{-1} R_{12} = b \sim N(\Psi^{-1} \psi_{12}, s \Psi^{-1})` independent of :math:`R_{11}`, so that
         :math:`\eta_{new} \sim N(\eta b, s\, \Omega)`.
 
-        A correlation for ``task_scale`` extends to the new task, whose mean is then near the average task's. Without
-        one, :math:`\psi_{12} = 0` and :math:`\psi_{22}` is the average scale: the mean is zero. The paper's prior has
+        ``task_correlation`` extends to the new task, whose mean is then near the average task's. Without
+        it, :math:`\psi_{12} = 0` and :math:`\psi_{22}` is the average scale: the mean is zero. The paper's prior has
         no population mean, so such a task is predicted at the mean of standardized data, with wide intervals.
 
         Parameters
@@ -299,7 +304,7 @@ class MaxMarginBase(SharedCoefficients):
         if self.task_cov == "learned":
             prior = self._prior("task", T)
             matrix = np.eye(T) if prior.scale is None else prior.scale
-            correlation = self.task_scale if isinstance(self.task_scale, float) else 0.0
+            correlation = self.task_correlation or 0.0
             towards = np.linalg.solve(matrix, np.full(T, correlation))
             own_scale = np.mean(np.diag(matrix)) - correlation * towards.sum()
             scale = 0.5 * own_scale / rng.gamma((prior.nu + 1.0) / 2.0, size=shape)[..., None]

@@ -58,8 +58,10 @@ class NonparametricMaxMargin(MaxMarginBase):
         R (T, T): under an inverse-Wishart prior, the identity, or a given matrix.
     task_nu : float, optional
         Degrees of freedom of that prior, above T - 1; default T + 1. The paper does not give them.
-    task_scale : float or (T, T) array_like, optional
-        Its scale Psi; default the identity, as in the paper. A number is a correlation between tasks.
+    task_scale_matrix : (T, T) array_like, optional
+        Its scale Psi; default the identity, as in the paper.
+    task_correlation : float, optional
+        In place of a scale matrix, one with this number beside a diagonal of ones. At least 0 and below 1.
     K_max : int
         Columns of Z. Give more than alpha, and more than you expect to have a one, which may be more than D.
 

@@ -56,9 +56,11 @@ class MaxMargin(MaxMarginBase):
     feature_nu, task_nu : float, optional
         Degrees of freedom of the inverse-Wishart priors, above D - 1 and T - 1; default D + 1 and T + 1. The
         paper does not give them.
-    feature_scale, task_scale : float or array_like, optional
-        Their scale matrices, the paper's Psi_1 (D, D) and Psi_2 (T, T); default the identity, as in the paper. A number
-        is a correlation: ``task_scale=0.8`` expects tasks to resemble each other, and a new task to resemble them.
+    feature_scale_matrix, task_scale_matrix : array_like, optional
+        Their scale matrices, the paper's Psi_1 (D, D) and Psi_2 (T, T); default the identity, as in the paper.
+    feature_correlation, task_correlation : float, optional
+        In place of a scale matrix, one with this number beside a diagonal of ones: ``task_correlation=0.8`` expects
+        tasks to resemble each other, and a new task to resemble them. At least 0 and below 1.
 
     Notes
     -----
@@ -80,7 +82,8 @@ class MaxMargin(MaxMarginBase):
 
     feature_cov: Any = "learned"
     feature_nu: float | None = None
-    feature_scale: Any = None
+    feature_correlation: float | None = None
+    feature_scale_matrix: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,7 +122,7 @@ class MaxMargin(MaxMarginBase):
     ) -> dict[str, np.ndarray]:
         """Coefficients of unseen tasks under the prior's extension by one task.
 
-        Their mean is zero unless ``task_scale`` is a correlation: the paper's prior has no population mean, so an
+        Their mean is zero unless ``task_correlation`` is given: the paper's prior has no population mean, so an
         unseen task is predicted at the mean of standardized data, with wide intervals.
         """
         self._require_new_task(MaxMargin.priors)

@@ -60,20 +60,20 @@ class NIWLinear(NIWBase):
         have it, ``em`` has not.
     delta : float
         Dawid's degrees of freedom of the inverse-Wishart prior, above 0: :math:`\nu = \delta + D - 1`. Full Bayes
-        reads it. At 3 the prior mean of C is ``scale``.
+        reads it. At 3 the prior mean of C is ``scale_matrix``.
     tau : float or "prior"
         The paper's precision of the prior in EM, eq (8), above 0. Only EM reads it: the paper's tau = 1 stands for
         :math:`\nu = \tau - D - 2` and scale :math:`\tau C_0`, which is no proper prior. "prior": the mode under the
         prior of full Bayes.
-    scale : float or (D, D) array_like, optional
+    scale_matrix : float or (D, D) array_like, optional
         :math:`C_0`; a number multiplies the identity. The default is 1/D, with D the number of features: with
         standardized features it expects functions of variance 1, however many there are. The paper has 1.
     covariance_prior : {"inverse_wishart", "half_t", "lkj"}
-        On features whitened by ``scale``. "half_t": every feature has a scale of its own, which is learned,
+        On features whitened by ``scale_matrix``. "half_t": every feature has a scale of its own, which is learned,
         :math:`C \mid g \sim IW(\delta, \operatorname{diag}(g^2))` with :math:`g_d \sim N(0, \delta)`: standard
         deviations over tasks are half-t with ``delta`` degrees of freedom and scale 1 (Huang & Wand 2013).
         Methods ``gibbs`` and ``nuts`` have it. "lkj": half-normal standard deviations and an LKJ(2) correlation matrix;
-        where ``scale`` is a number, the former are ``feature_sd`` (dim feature) of the posterior.
+        where ``scale_matrix`` is a number, the former are ``feature_sd`` (dim feature) of the posterior.
     own_priors : mapping of str to distribution
         As in :class:`zoo.ModelFactory`. A prior of ``population_mean`` makes it independent of C, and then ``pi`` is
         not read; "learned" is refused beside it. With "lkj" there may be one of ``feature_sd``.
@@ -82,7 +82,7 @@ class NIWLinear(NIWBase):
     -----
     A sweep of the Gibbs sampler takes O(T D^3), and a draw D^2 numbers: more than 500 features that outnumber the
     inputs are refused. :class:`NIWGaussianProcess` with ``base_kernel="linear"`` is the same law of the functions with
-    ``scale=1`` (Dawid's delta is the same on every subspace), and takes O(T n^3) for n distinct inputs.
+    ``scale_matrix=1`` (Dawid's delta is the same on every subspace), and takes O(T n^3) for n distinct inputs.
 
     References
     ----------
@@ -98,27 +98,27 @@ class NIWLinear(NIWBase):
     names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
     dim: ClassVar[str] = "feature"
 
-    scale: Any = None
+    scale_matrix: Any = None
     covariance_prior: str = "inverse_wishart"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.covariance_prior, ("inverse_wishart", "half_t", "lkj"), "covariance_prior")
-        if np.ndim(self.scale) == 0:
-            if self.scale is not None:
-                positive(self.scale, "scale")
+        if np.ndim(self.scale_matrix) == 0:
+            if self.scale_matrix is not None:
+                positive(self.scale_matrix, "scale_matrix")
         else:
-            matrix = covariance(self.scale, "scale")
-            object.__setattr__(self, "scale", tuple(tuple(float(v) for v in row) for row in matrix))
+            matrix = covariance(self.scale_matrix, "scale_matrix")
+            object.__setattr__(self, "scale_matrix", tuple(tuple(float(v) for v in row) for row in matrix))
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where the scale matrix does not fit the data."""
         y = super().validate(data)
         D = data.n_features
-        if isinstance(self.scale, tuple) and len(self.scale) != D:
+        if isinstance(self.scale_matrix, tuple) and len(self.scale_matrix) != D:
             raise ValueError(
-                f"scale is {len(self.scale)} x {len(self.scale)}, but the data have {counted(D, 'feature')}. "
-                f"Give a {D} x {D} matrix or a number."
+                f"scale_matrix is {len(self.scale_matrix)} x {len(self.scale_matrix)}, but the data have "
+                f"{counted(D, 'feature')}. Give a {D} x {D} matrix or a number."
             )
         return y
 
@@ -193,7 +193,7 @@ class NIWLinear(NIWBase):
         return super().conditional_moments(fit, rows, rng)
 
     def population(self, data: MultiTaskData) -> Population:
-        """Features times the Cholesky factor of ``scale``."""
+        """Features times the Cholesky factor of ``scale_matrix``."""
         half = self._half(data.n_features)
         return Population(inputs=data.inputs @ half, half=half, back=np.linalg.inv(half))
 
@@ -221,8 +221,8 @@ class NIWLinear(NIWBase):
         require_narrow(
             data,
             "the covariance of all features (feature_cov)",
-            'Use NIWGaussianProcess(base_kernel="linear"), the same model of these functions with scale=1, held in the '
-            "span of the inputs.",
+            'Use NIWGaussianProcess(base_kernel="linear"), the same model of these functions with scale_matrix=1, '
+            "held in the span of the inputs.",
         )
         return name
 
@@ -233,7 +233,7 @@ class NIWLinear(NIWBase):
     @property
     def _learns_deviations(self) -> bool:
         """Whether the standard deviations of the coefficients over tasks are a variable of their own."""
-        return self.covariance_prior == "lkj" and not isinstance(self.scale, tuple)
+        return self.covariance_prior == "lkj" and not isinstance(self.scale_matrix, tuple)
 
     @property
     def scale_sd(self) -> float | None:
@@ -273,6 +273,6 @@ class NIWLinear(NIWBase):
 
     def _half(self, D: int) -> np.ndarray:
         """Lower factor of the scale matrix."""
-        if isinstance(self.scale, tuple):
-            return np.linalg.cholesky(np.array(self.scale))
-        return np.sqrt(1.0 / D if self.scale is None else float(self.scale)) * np.eye(D)
+        if isinstance(self.scale_matrix, tuple):
+            return np.linalg.cholesky(np.array(self.scale_matrix))
+        return np.sqrt(1.0 / D if self.scale_matrix is None else float(self.scale_matrix)) * np.eye(D)

@@ -46,7 +46,7 @@ class VaryingDescription(ModelFactory):
     approximation: str = "none"
     n_inducing: int = 1000
     placement: str = "kmeans"
-    inducing_seed: int = 0
+    design_seed: int = 0
     n_neighbours: int = 30
     n_neighbours_predict: int = 100
     ordering: str = "random"
@@ -62,7 +62,7 @@ class VaryingDescription(ModelFactory):
         for name in ("standardize", "intercept", "global_coefficients"):
             flag(getattr(self, name), name)
         one_of(self.ordering, ORDERS, "ordering")
-        for name in ("n_inducing", "inducing_seed", "n_neighbours", "n_neighbours_predict", "ordering_seed"):
+        for name in ("n_inducing", "design_seed", "n_neighbours", "n_neighbours_predict", "ordering_seed"):
             object.__setattr__(
                 self, name, whole_number(getattr(self, name), name, 1 if name.startswith("n_") else 0)
             )

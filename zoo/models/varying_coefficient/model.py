@@ -38,7 +38,7 @@ _SETTINGS = (
     "approximation",
     "n_inducing",
     "placement",
-    "inducing_seed",
+    "design_seed",
     "n_neighbours",
     "n_neighbours_predict",
     "ordering",
@@ -89,7 +89,7 @@ class VaryingCoefficientGP(ChoosesStructure):
         Prior of the functions that ``build`` makes, and that methods "laplace" and "nuts" take: exact, a basis of
         sines, or inducing points. Methods "exact", "hsgp", "inducing" and "vecchia" bring their own; the model that
         ``build`` makes for "vecchia" is the exact one.
-    n_inducing, placement, inducing_seed : int, "kmeans" or "random", int
+    n_inducing, placement, design_seed : int, "kmeans" or "random", int
         Inducing points.
     n_neighbours, n_neighbours_predict : int
         Of method "vecchia": rows that each row is conditioned on in the evidence, and that predictions are made of.
@@ -320,7 +320,7 @@ class VaryingCoefficientGP(ChoosesStructure):
         chosen and why is printed with the progress, and stands in ``fit.idata["posterior"].attrs["chosen"]``; where
         the field ``structure`` asks for a choice, the changes stand in ``attrs["structure"]``.
 
-        Other options than those of the method: ``approximation``, ``n_inducing``, ``placement``, ``inducing_seed``, in
+        Other options than those of the method: ``approximation``, ``n_inducing``, ``placement``, ``design_seed``, in
         place of the fields (``fit.factory`` has them).
         """
         self.require_call(data, method)

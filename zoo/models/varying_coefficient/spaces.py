@@ -33,7 +33,7 @@ __all__ = ["FunctionSpace", "InducingSpace", "inducing_inputs", "space_of"]
 
 def inducing_inputs(factory: VaryingDescription, rows: VaryingRows) -> np.ndarray:
     """The inducing points of the fit (m, D + P + 1): the same for the same data and fields."""
-    return choose_inducing(rows.points, factory.n_inducing, factory.placement, factory.inducing_seed)
+    return choose_inducing(rows.points, factory.n_inducing, factory.placement, factory.design_seed)
 
 
 def space_of(factory: VaryingDescription, rows: VaryingRows, y: np.ndarray) -> Space:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # One thread for linear algebra: the suite itself runs in parallel, and small matrices lose by more. Before NumPy loads.
@@ -26,6 +26,22 @@ def has_data() -> bool:
     """Whether the real data sets are on this machine."""
     folder = os.environ.get("ZOO_DATA")
     return folder is not None and (Path(folder) / "school").is_dir()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """PyTensor's functions as Python operations, also in fixtures: a fresh machine compiles each model for seconds.
+
+    The slow tests of samplers, and those marked ``compiled``, have the backend that users have, as have the README and
+    the notebooks. The contract and the code of the pages, which fit many models with few draws, have it in the
+    scheduled run alone.
+    """
+    few_draws = item.path.name in ("test_contract.py", "test_docs.py")
+    slow = not few_draws and item.get_closest_marker("statistical")
+    if slow or item.get_closest_marker("compiled") or item.get_closest_marker("scheduled"):
+        return (yield)
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        return (yield)
 
 
 @pytest.fixture

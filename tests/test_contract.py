@@ -44,9 +44,11 @@ _CASES = {
     "VaryingCoefficientSmooth": zoo.VaryingCoefficientGP(instance_kernel="matern52"),
 }
 # A minute of compiling each; VaryingCoefficientGP itself is among the default tests.
-_SLOW = ("PooledGP", "VaryingCoefficientTree", "VaryingCoefficientLabels")
+_SLOW = ("VaryingCoefficientLabels",)
 _SCHEDULED = (
     "NonisotropicVaryingCoefficients",
+    "PooledGP",
+    "VaryingCoefficientTree",
     "VaryingCoefficientCounts",
     "VaryingCoefficientComponents",
     "VaryingCoefficientSmooth",

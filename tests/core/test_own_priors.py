@@ -304,6 +304,7 @@ def test_gaussian_processes_take_priors_of_hyperparameters() -> None:
     assert stats.kstest(drawn, stats.invgamma(5.0, scale=5.0).cdf).pvalue > 1e-4
 
 
+@pytest.mark.statistical
 def test_sensitivity_scales_the_priors_that_a_user_chose() -> None:
     """Not the law of the tasks; a prior far from the data is found."""
     data = rows(60, 6)

@@ -196,6 +196,7 @@ def test_the_learned_C_of_weighted_rows_has_its_conditional_by_quadrature():
     np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], rtol=1e-12)
 
 
+@pytest.mark.statistical
 def test_the_learned_C_of_weighted_rows_is_that_of_repeated_rows():
     # Null: one posterior. Each chain has 500 draws after thinning; the two means differ by more than four of their
     # standard errors once in 16,000 seeds, and a normaliser that counts once halves C, twenty of them away.

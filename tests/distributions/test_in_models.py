@@ -12,6 +12,7 @@ from pymc.distributions.shape_utils import change_dist_size
 from pymc.model.transform.optimization import freeze_dims_and_data
 from scipy import stats
 
+from tests.daily import daily
 from zoo import distributions as zd
 
 S = np.array([[1.0, 0.3], [0.3, 2.0]])
@@ -66,8 +67,12 @@ def test_with_random_parameters(name):
     assert all(np.all(np.isfinite(values)) for values in prior[group].to_dataset().data_vars.values())
 
 
+# With vectors, matrices, a product of variables, and a scalar; the others in the scheduled run.
+DAILY = {"InverseWishartCholesky", "MatrixNormal", "multi_laplace_mixture", "GeneralisedInverseGaussian"}
+
+
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", FREE)
+@pytest.mark.parametrize("name", daily(FREE, DAILY))
 @pytest.mark.statistical
 def test_nuts_samples_the_prior(name):
     # Few draws: no warning, nothing that is not finite, no divergence at the start of every chain.

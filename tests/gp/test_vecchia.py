@@ -297,6 +297,7 @@ def test_noise_of_each_row_and_neighbours_in_other_units(way):
     assert model.compile_logp(model.observed_RVs)(values_of(model)) == pytest.approx(law.logpdf(Y), rel=1e-10)
 
 
+@pytest.mark.statistical
 def test_draws_by_numba_have_the_law_of_the_density():
     """Mean and covariance of 20,000 draws of the responses; 5 sd of Monte-Carlo error, so one false alarm in 1e3."""
     few = slice(0, 6)
@@ -352,6 +353,7 @@ def test_functions_made_of_normal_numbers_have_the_same_law():
     assert gradient.shape == (4 + len(X),) or np.isfinite(gradient).all()
 
 
+@pytest.mark.statistical
 def test_a_posterior_by_numba_and_its_predictions():
     coords = {"place": [f"p{i}" for i in range(len(X))], "new": list("abcdefg")}
     with pm.Model(coords=coords) as model:

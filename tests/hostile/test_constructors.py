@@ -375,7 +375,7 @@ def test_constructor(numbers):
     _constructor_property(numbers)
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @settings(MANY)
 @given(strategies.numbers(with_t=True))
 def test_constructor_many(numbers):
@@ -424,7 +424,7 @@ def test_one_strange_cell(argument, cell, row, kind):
     _cell_property(argument, cell, row, kind)
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @settings(MANY)
 @given(**_CELL)
 def test_one_strange_cell_many(argument, cell, row, kind):

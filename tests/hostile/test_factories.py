@@ -51,6 +51,7 @@ SHARE = {name: ceil(CASES / _PAIRS[type(FACTORY_CASES[name])]) for name, _ in ME
 FAST = {"IndependentTasks", "PooledTasks", "IndependentTasksLogistic", "PooledTasksLogistic"}
 # Compiled anew for every shape of the data, up to ten seconds a case: these are in the scheduled run alone.
 SLOW = {"VaryingCoefficientCounts", "VaryingCoefficientOutliers"}
+_LATER = [pytest.mark.statistical, pytest.mark.scheduled]
 # Shrinking fits a model hundreds of times: a case is small as it is.
 SETTINGS = settings(
     max_examples=CASES,
@@ -121,11 +122,7 @@ def predict_by_pymc(factory, method, data):
 
 @pytest.mark.parametrize(
     ("name", "method"),
-    [
-        pytest.param(n, m, marks=[pytest.mark.statistical] * (n not in FAST))
-        for n, m in METHODS
-        if n not in SLOW
-    ],
+    [pytest.param(n, m, marks=_LATER * (n not in FAST)) for n, m in METHODS if n not in SLOW],
 )
 def test_few_hostile_cases_in_pymc(name, method):
     @settings(SETTINGS, max_examples=max(3, min(CASES, SHARE[name]) // 8))
@@ -279,7 +276,7 @@ def test_fields_of_any_kind(name):
     run()
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.parametrize("name", FACTORIES)
 def test_fields_of_any_kind_many(name):
     for field in fields(get_factory(name)):

@@ -114,7 +114,7 @@ def test_tables_give_what_arrays_give(library):
     run()
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.parametrize("with_t", [False, True])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_tables_give_what_arrays_give_many(library, with_t):

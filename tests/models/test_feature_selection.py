@@ -292,6 +292,6 @@ def test_subclasses():
 
 
 def test_draws_are_refused():
-    fit = MODEL.fit(_data(n_tasks=2), "nuts", draws=20, tune=20, chains=1, progress=False, random_seed=0)
+    fit = MODEL.fit(_data(n_tasks=2), "nuts", draws=2, tune=2, chains=1, progress=False, random_seed=0)
     with pytest.raises(UnsupportedMethodError, match=r'by method "nuts".*method="map"'):
         fit.select_features()

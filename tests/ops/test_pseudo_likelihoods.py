@@ -13,6 +13,7 @@ import pytest
 from pytensor.gradient import verify_grad
 from scipy import integrate
 
+from tests.daily import daily
 from zoo import distributions as zd
 from zoo.ops import (
     augmented_epsilon_insensitive_logp,
@@ -149,8 +150,12 @@ GRAPHS = {
 }  # fmt: skip
 
 
+# Of each kind of graph one; the others in the scheduled run.
+DAILY = {"hinge", "tube", "GeneralisedInverseGaussian", "InverseWishartCholesky", "MatrixNormal"}
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", daily(GRAPHS, DAILY))
 def test_backends_agree(name):
     # Value and gradient from Python, Numba and JAX, to 1e-10. Warnings are errors: no fallback to Python inside Numba.
     build, values = GRAPHS[name]

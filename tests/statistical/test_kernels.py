@@ -240,6 +240,7 @@ LEARNED_C = {"likelihood": zoo.EpsilonInsensitive(C="learned", epsilon=0.3)}
 SHARED = {"shared": ("x1", "x2"), "shared_scale": 1.5}
 GROUPS = {"n_tasks": 3, "n_rows": 2, "n_features": 3, "constant": True, "groups": True}
 HALF_T = {"covariance_prior": "half_t", "delta": 4.0}
+WIDE_LOGISTIC = {"delta": 6.0, "scale_matrix": 1.5, "likelihood": "logistic"}
 NOISE_BY_TASK = {"likelihood": zoo.Gaussian(per_task=("noise",))}
 _LAW, _BY_TASK = LogNormal(-0.5, 0.4), {"per_task": ("noise",)}
 AUGMENTED = {
@@ -364,12 +365,7 @@ DENSITIES = {
     ),
     # Tasks that meet the levels of a second group, with a learned spread.
     "population, crossed": (zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5}, {"crossed": "few"}, {}),
-    "population, logistic, crossed": (
-        zoo.NIWLinear,
-        {"delta": 6.0, "scale_matrix": 1.5, "likelihood": "logistic"},
-        {"crossed": "few"},
-        {"group_moves": True},
-    ),
+    "population, logistic, crossed": (zoo.NIWLinear, WIDE_LOGISTIC, {"crossed": "few"}, {"group_moves": True}),
     "population, crossed, many": (zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5}, {"crossed": "many"}, {}),
     "population, noise by task, crossed, many": (
         zoo.NIWLinear,
@@ -379,10 +375,7 @@ DENSITIES = {
     ),
     "population, half-t, crossed, many": (zoo.NIWLinear, HALF_T, {"crossed": "many"}, {}),
     "population, logistic, crossed, many": (
-        zoo.NIWLinear,
-        {"delta": 6.0, "scale_matrix": 1.5, "likelihood": "logistic"},
-        {"crossed": "many"},
-        {"group_moves": True},
+        zoo.NIWLinear, WIDE_LOGISTIC, {"crossed": "many"}, {"group_moves": True}
     ),
     "matrix normal, crossed": (
         zoo.MaxMargin,

@@ -322,7 +322,7 @@ DENSITIES = {
         for word, likelihood in AUGMENTED.items()
         for name, kind, narrow, wide in (
             ("matrix normal", zoo.MaxMargin, {"feature_nu": 5.0, "task_nu": 5.0}, {}),
-            ("population", zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5}, {"scale": 9.0}),
+            ("population", zoo.NIWLinear, {"delta": 6.0, "scale_matrix": 0.5}, {"scale_matrix": 9.0}),
         )
     },
     # The moves for rare labels, whatever the labels are.

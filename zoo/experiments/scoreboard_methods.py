@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,8 @@ def _max_margin(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said
     return _fitted(factory, train, test, labels)
 
 
-def _on_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
-    """Levels of tasks on the predictions of an untuned boosting, made out of fold."""
+def _boosted(train: MultiTaskData, labels: bool, keep: Sequence[str] | str) -> MultiTaskData:
+    """Rows with the predictions of an untuned boosting as a feature, made out of fold, and an intercept."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind: Any = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
@@ -79,9 +79,22 @@ def _on_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
         n for n, spread in zip(train.feature_names, np.ptp(train.inputs, axis=0), strict=True) if not spread
     ]
     data = train.add_mean(
-        kind(random_state=0), features=[n for n in train.feature_names if n not in constant], random_seed=1
+        kind(random_state=0),
+        features=[n for n in train.feature_names if n not in constant],
+        keep=keep,
+        random_seed=1,
     )
-    return _population(data if constant else data.add_intercept(), test, labels)
+    return data if constant else data.add_intercept()
+
+
+def _on_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
+    """Levels of tasks on the predictions of a boosting."""
+    return _population(_boosted(train, labels, ()), test, labels)
+
+
+def _beside_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
+    """Levels and slopes of tasks beside the predictions of a boosting, with a learned scale for every feature."""
+    return _half_t(_boosted(train, labels, "all"), test, labels)
 
 
 def tables(train: MultiTaskData, test: MultiTaskData) -> tuple[np.ndarray, ...]:
@@ -148,6 +161,7 @@ METHODS: dict[str, Callable[[MultiTaskData, MultiTaskData, bool], Said]] = {
     "NIWLinear, half-t": _half_t,
     "MaxMargin": _max_margin,
     "NIWLinear on a boosted mean": _on_a_mean,
+    "NIWLinear, half-t, with a boosted mean": _beside_a_mean,
     "ridge or logistic, tasks alone": _alone,
     "ridge or logistic, task levels": _pooled,
     "boosting, task as category": _boosting,

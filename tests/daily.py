@@ -10,6 +10,11 @@ import pytest
 __all__ = ["daily"]
 
 
-def daily(cases: Iterable[str], kept: Collection[str]) -> list[Any]:
+def daily(cases: Iterable[Any], kept: Collection[Any]) -> list[Any]:
     """The cases as parameters of a test, those that are not kept with the mark ``scheduled``."""
-    return [case if case in kept else pytest.param(case, marks=pytest.mark.scheduled) for case in cases]
+    return [
+        case
+        if case in kept
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.scheduled)
+        for case in cases
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from collections.abc import Callable
 
 import pymc as pm
 import pytest
@@ -54,6 +55,31 @@ _SCHEDULED = (
     "VaryingCoefficientSmooth",
 )
 
+# What takes longest, for one model of each kind with every change, and for the others in the scheduled run.
+_LONG = ("test_every_method_gives_the_same_variables", "test_every_likelihood_counts", "test_keep")
+_LONG_DAILY = (
+    "IndependentTasks",
+    "KernelLocalSmoothing",
+    "MaxMargin",
+    "MultiLaplaceGP",
+    "MultiTaskKernelMachine",
+    "NIWGaussianProcess",
+    "NIWLinear",
+    "NIWLinearHalfT",
+    "NonparametricMaxMargin",
+    "VaryingCoefficientGP",
+)
+
+
+def _scheduled(name: str) -> Callable[[FactoryTestCase], None]:
+    """The inherited test of this name, for the scheduled run."""
+
+    def test(self: FactoryTestCase) -> None:
+        getattr(FactoryTestCase, name)(self)
+
+    return pytest.mark.scheduled(test)
+
+
 # Every registered factory, those of installed packages too: a broken one fails here and not for all.
 _MAKERS = {name: lambda self, name=name: get_factory(name)() for name in factories()}
 _MAKERS |= {name: lambda self, factory=factory: factory for name, factory in _CASES.items()}
@@ -66,6 +92,8 @@ for _name, _maker in _MAKERS.items():
     if _name in (*_SLOW, *_SCHEDULED):
         marks = [pytest.mark.statistical, *([pytest.mark.scheduled] if _name in _SCHEDULED else [])]
         _members["pytestmark"] = marks
+    elif _name not in _LONG_DAILY:
+        _members |= {name: _scheduled(name) for name in _LONG}
     globals()[f"Test{_name}"] = type(f"Test{_name}", (FactoryTestCase,), _members)
 
 

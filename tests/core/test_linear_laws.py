@@ -147,7 +147,7 @@ class _Bent(zoo.PooledTasks):
 @pytest.mark.parametrize("kind", [_Doubled, _Bent])
 @pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
 def test_a_hook_of_the_users_is_evaluated_as_it_stands(kind):
-    fit = kind().fit(_data(), "nuts", **QUIET)
+    fit = kind().fit(_data(), "nuts", **QUIET, nuts={"nuts_sampler": "pymc", "max_treedepth": 4})
     asked = _asked(False)
     rows, posterior, _ = fit.rows_to_predict(asked["X"], asked["task"], None, False, 2)
     assert linear_laws(fit.factory, rows, posterior) is None

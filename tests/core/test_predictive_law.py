@@ -436,7 +436,8 @@ def test_degrees_of_new_tasks_are_to_blame_for_infinite_draws():
     factory = zoo.IndependentTasks(likelihood=zoo.StudentT(degrees=zoo.likelihoods.Gamma(0.3, 0.1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        fit = factory.fit(data, draws=100, tune=200, chains=2, random_seed=1, progress=False)
+        quick = {"nuts_sampler": "pymc", "max_treedepth": 4}  # less to compile
+        fit = factory.fit(data, draws=50, tune=100, chains=1, random_seed=1, progress=False, nuts=quick)
     assert fit.posterior["degrees"].min() > 1.0  # those of known tasks are not
     with pytest.raises(ValueError, match="degrees of freedom of Student's t are as few as"):
         fit.predict(X[:40], [f"new {i}" for i in range(40)], new_task=True, random_seed=1)

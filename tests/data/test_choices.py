@@ -313,7 +313,8 @@ def test_characteristics_of_people_come_in_by_their_products(tmp_path):
     assert data.feature_names == ("price", "size", "age:price", "age:size")
     assert data.shared_names == ("age:price", "age:size")
     np.testing.assert_array_equal(data.X[:, 2], frame["age"] * frame["price"])
-    fitted = LOGIT.fit(data, draws=10, tune=20, chains=1, random_seed=1, progress=False)
+    few = {"draws": 10, "tune": 20, "chains": 1, "nuts": {"nuts_sampler": "pymc", "max_treedepth": 3}}
+    fitted = LOGIT.fit(data, random_seed=1, progress=False, **few)
     assert fitted.method == "nuts"
     new = frame.assign(person="new " + frame["person"])
     predicted = fitted.predict(new, new_task=True, random_seed=1)

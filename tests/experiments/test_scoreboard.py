@@ -103,7 +103,11 @@ def test_names_that_are_unknown(tmp_path):
         run_scoreboard(tmp_path, ["schools"])
     with pytest.raises(ValueError, match="methods is 'svm', which no name holds"):
         methods_named(["svm"])
-    assert methods_named(["boost"]) == ["NIWLinear on a boosted mean", "boosting, task as category"]
+    assert methods_named(["boost"]) == [
+        "NIWLinear on a boosted mean",
+        "NIWLinear, half-t, with a boosted mean",
+        "boosting, task as category",
+    ]
     assert methods_named(["GPBoost"]) == ["GPBoost, random slopes", "GPBoost, trees and levels"]
     assert methods_named(None) is None
 

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import zoo
+from tests.daily import daily
 from zoo.gp.neighbour_law import neighbours_of
 from zoo.gp.stationary_terms import stationary_terms
 
@@ -173,7 +174,7 @@ def test_compiled_code_knows_a_kernel_from_what_looks_like_it():
         _broken(compiled="yes")
 
 
-@pytest.mark.parametrize("mode", ["NUMBA", "JAX"])
+@pytest.mark.parametrize("mode", daily(["NUMBA", "JAX"], ["JAX"]))
 def test_backends_agree(mode):
     if mode == "JAX":
         pytest.importorskip("jax")

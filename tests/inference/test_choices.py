@@ -139,6 +139,7 @@ def quantities(posterior):
     return found | {f"log variance {d}": np.log(variances[..., d]) for d in range(variances.shape[2])}
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::zoo.ConvergenceWarning")
 def test_gibbs_agrees_with_nuts():
     """z scores of means, with weights; of some 20 entries a right pair exceeds 5 less than once in 10,000 tests."""

@@ -134,7 +134,7 @@ def test_laplace_transform(h, z):
         assert abs(value.mean() - expected) < 5.5 * value.std() / math.sqrt(len(w)), f"t = {t}"
 
 
-@pytest.mark.parametrize(("h", "z"), LAWS)
+@pytest.mark.parametrize(("h", "z"), LAWS[::2])
 def test_distribution_function(h, z):
     assert stats.kstest(draws(h, z, 200_000)[:40_000], cdf(h or 1.0, z)).pvalue > 1e-6 / len(LAWS)
 

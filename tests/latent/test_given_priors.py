@@ -53,7 +53,13 @@ def test_density_and_slope_of_given_priors() -> None:
         (zoo.VaryingCoefficientGP, "hsgp", {"noise": LogNormal(np.log(5.0), 0.01)}, "noise"),
         (zoo.VaryingCoefficientGP, "vecchia", {"noise": LogNormal(np.log(5.0), 0.01)}, "noise"),
         (zoo.MultiTaskKernelMachine, "exact", {"noise": LogNormal(np.log(5.0), 0.01)}, "noise"),
-        (zoo.MultiTaskKernelMachine, "laplace", {"dispersion": LogNormal(np.log(0.2), 0.01)}, "dispersion"),
+        pytest.param(
+            zoo.MultiTaskKernelMachine,
+            "laplace",
+            {"dispersion": LogNormal(np.log(0.2), 0.01)},
+            "dispersion",
+            marks=pytest.mark.scheduled,
+        ),
         (zoo.VaryingCoefficientGP, "laplace", {"dispersion": LogNormal(np.log(0.2), 0.01)}, "dispersion"),
     ],
 )

@@ -68,12 +68,18 @@ class Case(NamedTuple):
 
 
 @cache
+def responses_of(kind, n, seed) -> DifferentiatedResponses:
+    """The same for all cases: a graph of a likelihood takes seconds."""
+    likelihood, draw, _ = LIKELIHOODS[kind]
+    y = draw(1.5 * np.sin(2.0 * points(n, seed)[1][:, 0]), np.random.default_rng(3))
+    return DifferentiatedResponses(likelihood, np.asarray(y, dtype=np.float64))
+
+
+@cache
 def case_of(kind="logistic", case="linear", n=N, seed=1) -> Case:
-    likelihood, draw, parameters = LIKELIHOODS[kind]
     x, t = points(n, seed)
-    y = np.asarray(draw(1.5 * np.sin(2.0 * t[:, 0]), np.random.default_rng(3)), dtype=np.float64)
     rows = Rows(CASES[case][0], x, t, np.zeros(n))
-    return Case(rows, DifferentiatedResponses(likelihood, y), np.array(parameters))
+    return Case(rows, responses_of(kind, n, seed), np.array(LIKELIHOODS[kind][2]))
 
 
 def found(c, theta, parameters, near, features=NONE, logs=NO_LOGS, probes=None, C=None, **options):

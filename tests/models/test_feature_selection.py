@@ -292,6 +292,7 @@ def test_subclasses():
 
 
 def test_draws_are_refused():
-    fit = MODEL.fit(_data(n_tasks=2), "nuts", draws=2, tune=2, chains=1, progress=False, random_seed=0)
+    few = {"draws": 2, "tune": 2, "chains": 1, "nuts": {"nuts_sampler": "pymc", "max_treedepth": 2}}
+    fit = MODEL.fit(_data(n_tasks=2), "nuts", progress=False, random_seed=0, **few)
     with pytest.raises(UnsupportedMethodError, match=r'by method "nuts".*method="map"'):
         fit.select_features()

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 import zoo
+from tests.daily import daily
 from tests.models.test_varying_vecchia import KW, PARTS, all_rows, new_rows
 from zoo.core.factory import UnsupportedMethodError
 from zoo.likelihoods import StudentT
@@ -46,7 +47,9 @@ MODELS = {
     "instance kernel": (GP(instance_kernel="matern52", likelihood="poisson"), "poisson"),
     "pooled": (zoo.PooledGP(inputs="xt", likelihood="poisson"), "poisson"),
 }
-each_model = pytest.mark.parametrize("name", MODELS)
+each_model = pytest.mark.parametrize(
+    "name", daily(MODELS, ("components", "no global coefficients", "student"))
+)
 
 
 @pytest.fixture
@@ -249,7 +252,7 @@ def test_other_methods_keep_the_exact_prior():
     assert model.default_method(counts(20)) == "vecchia"
 
 
-@pytest.mark.parametrize("kind", ["poisson", "logistic"])
+@pytest.mark.parametrize("kind", daily(["poisson", "logistic"], ["logistic"]))
 def test_the_choice_looks_at_the_range(kind, monkeypatch):
     """Sines where they resolve the range that a pilot fit finds, and neighbours where they do not."""
     monkeypatch.setattr(varying_fit, "_FEW_ROWS", 100)
@@ -283,7 +286,7 @@ def test_the_choice_looks_at_the_range(kind, monkeypatch):
 # ---------------------------------------------------------------- calibration
 
 
-@pytest.mark.parametrize("kind", ["logistic", "poisson"])
+@pytest.mark.parametrize("kind", daily(["logistic", "poisson"], ["logistic"]))
 def test_intervals_of_functions_cover(kind):
     """At the true parameters, f at 500 new places of 8 fields: 90% intervals cover as they say.
 

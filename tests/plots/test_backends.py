@@ -124,7 +124,8 @@ def test_counts_have_distribution_functions_and_labels_are_refused(fit):
     pooled = zoo.PooledTasks(likelihood="negative_binomial")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", zoo.ConvergenceWarning)
-        few = pooled.fit(data, draws=20, tune=20, chains=2, random_seed=1, progress=False)
+        quick = {"nuts_sampler": "pymc", "max_treedepth": 3}
+        few = pooled.fit(data, draws=20, tune=20, chains=2, random_seed=1, progress=False, nuts=quick)
     figure = plots.predictive_by_task(few, tasks="task 3", num_samples=5, random_seed=1)
     (axes,) = [a for a in figure.axes if a.get_title()]
     heights = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()])

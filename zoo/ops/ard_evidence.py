@@ -43,8 +43,10 @@ class ARDEvidence(Op):
         return Apply(self, [X, starts, counts, slot, gram, weight, *parameters], outputs)
 
     def perform(self, node: Apply, inputs: Any, outputs: Any) -> None:
-        """By the compiled function."""
-        for cell, value in zip(outputs, evidence(self.kind, *inputs), strict=True):
+        """By the compiled function, with arrays of one layout: each other one would be compiled for seconds."""
+        *arrays, constant = inputs
+        found = evidence(self.kind, *map(np.ascontiguousarray, arrays), float(constant))
+        for cell, value in zip(outputs, found, strict=True):
             cell[0] = value
 
     def infer_shape(self, node: Apply, shapes: Any) -> Any:

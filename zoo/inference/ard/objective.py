@@ -183,9 +183,9 @@ class EvidenceObjective:
     def evidence(self, parameters: Parameters, residual: np.ndarray) -> tuple[np.ndarray, ...]:
         """Log marginal likelihoods and their derivatives, as :func:`zoo.inference.ard.evidence.evidence`."""
         if isinstance(self.kernel, CompiledCorrelation):
-            return tuple(
-                evidence(KERNELS[self.kernel.name], *self.inputs, residual, *parameters, self.constant)
-            )
+            # Of one layout: each other one would be compiled for seconds.
+            rows = (np.ascontiguousarray(v) for v in (residual, *parameters))
+            return tuple(evidence(KERNELS[self.kernel.name], *self.inputs, *rows, self.constant))
         return matrix_evidence(self.kernel, self.inputs, residual, parameters, self.constant)
 
     # ---------------------------------------------------------------- the shared mean

@@ -87,7 +87,7 @@ _MAKERS |= {name: lambda self, factory=factory: factory for name, factory in _CA
 for _name, _maker in _MAKERS.items():
     _members: dict[str, object] = {"make_factory": _maker}
     if _name == "KernelLocalSmoothing":  # folds of rows choose what is not given
-        _given = zoo.KernelLocalSmoothing(bandwidth=0.8, lam=1.0, likelihood=zoo.Gaussian(noise=0.5))
+        _given = zoo.KernelLocalSmoothing(bandwidth=0.8, ridge=1.0, likelihood=zoo.Gaussian(noise=0.5))
         _members["make_weighted_factory"] = lambda self, factory=_given: factory
     if _name in (*_SLOW, *_SCHEDULED):
         marks = [pytest.mark.statistical, *([pytest.mark.scheduled] if _name in _SCHEDULED else [])]

@@ -423,7 +423,7 @@ def test_a_model_with_a_field_for_it_is_asked_for_no_intercept():
     rows = zoo.MultiTaskData.from_arrays(
         data.X, data.y, data.task, t=np.arange(data.n_rows, dtype=float)[:, None]
     )
-    model = zoo.KernelLocalSmoothing(bandwidth=100.0, lam=1.0, intercept=False)
+    model = zoo.KernelLocalSmoothing(bandwidth=100.0, ridge=1.0, intercept=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         model.fit(rows, "map", progress=False)

@@ -26,7 +26,7 @@ MIXED = 1.0 + np.arange(N) % 3
 SAME = np.full(N, 2.0)
 
 # Fields beside the default ones, with the response that they are for.
-_LOCAL = {"bandwidth": 0.8, "lam": 1.0, "likelihood": zoo.Gaussian(noise=0.5)}
+_LOCAL = {"bandwidth": 0.8, "ridge": 1.0, "likelihood": zoo.Gaussian(noise=0.5)}
 FIELDS = {
     "MaxMargin": [
         ({"likelihood": "normalised_hinge"}, "labels"),

@@ -36,7 +36,7 @@ DETERMINISTIC = {
     "EM of functions": (zoo.NIWGaussianProcess(), "em", False, False),
     "kernel machine": (zoo.MultiTaskKernelMachine(), "exact", False, False),
     "sparse processes": (zoo.MultiLaplaceGP(), "map", False, False),
-    "local smoothing": (zoo.KernelLocalSmoothing(bandwidth=1.0, lam=0.1), "map", False, True),
+    "local smoothing": (zoo.KernelLocalSmoothing(bandwidth=1.0, ridge=0.1), "map", False, True),
     "varying coefficients": (zoo.VaryingCoefficientGP(), "exact", False, True),
 }
 # Compiled in a moment; the others in the second pass.

@@ -36,5 +36,5 @@ def test_values_and_variances_are_those_of_dense_algebra(kernel, degree, weighte
 def test_features_that_no_penalty_tells_apart_are_refused():
     X = np.ones((60, 2))
     local = LocalRegressions(X, X[:, 0], np.linspace(0.0, 1.0, 60)[:, None], False, "gaussian", 0)
-    with pytest.raises(ValueError, match="lam is 0, too small for features that are nearly collinear"):
+    with pytest.raises(ValueError, match="ridge is 0, too small for features that are nearly collinear"):
         local.at_rows(X[:5], np.linspace(0.0, 1.0, 5)[:, None], 0.5, 0.0)

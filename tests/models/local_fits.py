@@ -21,7 +21,7 @@ def rows(n: int = 60, labels: bool = False, seed: int = 1) -> zoo.MultiTaskData:
 
 
 def fitted(data: zoo.MultiTaskData, method: str = "map", **fields: Any) -> zoo.Fit:
-    factory = KernelLocalSmoothing(**{"bandwidth": 0.8, "lam": 0.7, **fields})
+    factory = KernelLocalSmoothing(**{"bandwidth": 0.8, "ridge": 0.7, **fields})
     return factory.fit(data, method, draws=400, tune=400, chains=2, random_seed=1, progress=False)
 
 

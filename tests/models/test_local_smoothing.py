@@ -27,19 +27,19 @@ class TestContract(FactoryTestCase):
 
     def make_weighted_factory(self) -> KernelLocalSmoothing:
         # Folds of rows choose what is not given.
-        return KernelLocalSmoothing(bandwidth=0.8, lam=1.0, likelihood=zoo.Gaussian(noise=0.5))
+        return KernelLocalSmoothing(bandwidth=0.8, ridge=1.0, likelihood=zoo.Gaussian(noise=0.5))
 
 
 class TestContractLocalLinearLabels(FactoryTestCase):
     def make_factory(self) -> KernelLocalSmoothing:
         return KernelLocalSmoothing(
-            likelihood="logistic", bandwidth=1.0, lam=0.5, degree=1, kernel="gaussian"
+            likelihood="logistic", bandwidth=1.0, ridge=0.5, degree=1, window="gaussian"
         )
 
 
 class TestContractMatern(FactoryTestCase):
     def make_factory(self) -> KernelLocalSmoothing:
-        return KernelLocalSmoothing(instance_kernel="matern", n_basis=4, bandwidth=1.0, lam=0.5)
+        return KernelLocalSmoothing(instance_kernel="matern", n_basis=4, bandwidth=1.0, ridge=0.5)
 
 
 # ---------------------------------------------------------------- local fits
@@ -49,7 +49,7 @@ class TestContractMatern(FactoryTestCase):
 @pytest.mark.parametrize("degree", [0, 1])
 def test_coefficients_are_those_of_a_direct_solve(kernel: str, degree: int) -> None:
     data = rows()
-    fit = fitted(data, kernel=kernel, degree=degree)
+    fit = fitted(data, window=kernel, degree=degree)
     places = np.unique(data.t, axis=0)
     assert fit.posterior.sizes["place"] == len(places) == data.n_rows - 1
     for i in (0, 17, 58):
@@ -66,7 +66,7 @@ def test_coefficients_are_those_of_a_direct_solve(kernel: str, degree: int) -> N
 def test_predictions_at_new_places(kernel: str, degree: int) -> None:
     """Mean and standard deviation of y at a new place, from all rows in its window."""
     data = rows()
-    fit = fitted(data, kernel=kernel, degree=degree, likelihood=zoo.Gaussian(noise=0.4))
+    fit = fitted(data, window=kernel, degree=degree, likelihood=zoo.Gaussian(noise=0.4))
     X, t = (
         np.array([[0.3, -1.0], [2.0, 0.5], [1.0, 1.0]]),
         np.array([[9.0, 0.02], [9.0, 0.02], [11.5, -0.05]]),
@@ -82,7 +82,7 @@ def test_predictions_at_new_places(kernel: str, degree: int) -> None:
 @pytest.mark.parametrize("kernel", ["epanechnikov", "gaussian"])
 def test_labels_minimise_the_local_loss(kernel: str) -> None:
     data = rows(labels=True)
-    fit = fitted(data, likelihood="logistic", kernel=kernel)
+    fit = fitted(data, likelihood="logistic", window=kernel)
     X = np.column_stack([data.X, np.ones(data.n_rows)])
     new = np.array([[9.0, 0.02]])
 
@@ -124,14 +124,14 @@ def test_a_huge_bandwidth_is_ridge_on_all_rows(kernel: str, degree: int) -> None
     data = rows()
     X = np.column_stack([data.X, np.ones(data.n_rows)])
     ridge = np.linalg.solve(X.T @ X + 0.7 * np.eye(3), X.T @ data.y)
-    found = fitted(data, bandwidth=1e6, kernel=kernel, degree=degree).posterior["coefficients"][0, 0]
+    found = fitted(data, bandwidth=1e6, window=kernel, degree=degree).posterior["coefficients"][0, 0]
     np.testing.assert_allclose(found, np.tile(ridge[:, None], data.n_rows - 1), rtol=1e-6)
 
 
 def test_a_tiny_penalty_is_weighted_least_squares() -> None:
     data = rows()
     places = np.unique(data.t, axis=0)
-    found = fitted(data, bandwidth=1.5, lam=1e-10).posterior["coefficients"][0, 0, :, 20]
+    found = fitted(data, bandwidth=1.5, ridge=1e-10).posterior["coefficients"][0, 0, :, 20]
     weight, _ = weights_at(data, places[20], 1.5, "epanechnikov")
     X = np.column_stack([data.X, np.ones(data.n_rows)])
     root = np.sqrt(weight)
@@ -141,7 +141,7 @@ def test_a_tiny_penalty_is_weighted_least_squares() -> None:
 
 
 def test_a_huge_penalty_leaves_nothing() -> None:
-    found = fitted(rows(), lam=1e12).posterior["coefficients"]
+    found = fitted(rows(), ridge=1e12).posterior["coefficients"]
     assert np.abs(found).max() < 1e-8
 
 
@@ -149,8 +149,8 @@ def test_a_penalty_too_small_says_so() -> None:
     data = rows()
     X = np.column_stack([data.X, data.X[:, 0]])
     twice = zoo.MultiTaskData.from_arrays(X * 1e6, data.y, t=data.t)
-    with pytest.raises(ValueError, match="lam is 1e-08, too small"):
-        fitted(twice, lam=1e-8)
+    with pytest.raises(ValueError, match="ridge is 1e-08, too small"):
+        fitted(twice, ridge=1e-8)
 
 
 # ---------------------------------------------------------------- windows
@@ -201,7 +201,7 @@ def test_cross_validation_by_recomputation(labels: bool) -> None:
     grid, lams = (0.4, 0.8, 2.0), (0.1, 3.0)
     word = "logistic" if labels else "gaussian"
     factory = KernelLocalSmoothing(
-        likelihood=word, bandwidth_grid=grid, lam_grid=lams, cv_folds=3, cv_max_rows=40, seed=4
+        likelihood=word, bandwidth_grid=grid, ridge_grid=lams, cv_folds=3, cv_max_rows=40, design_seed=4
     )
     known = KnownRows(factory, data)
     losses = known.choice.losses
@@ -251,16 +251,18 @@ def test_cross_validation_finds_what_varies() -> None:
 
 def test_an_end_of_the_grid_is_said(caplog: pytest.LogCaptureFixture) -> None:
     data = rows(200)
-    chosen = KnownRows(KernelLocalSmoothing(bandwidth_grid=(0.2, 0.8, 50.0), lam=0.1), data).choice.bandwidth
+    chosen = KnownRows(
+        KernelLocalSmoothing(bandwidth_grid=(0.2, 0.8, 50.0), ridge=0.1), data
+    ).choice.bandwidth
     assert (chosen, caplog.text) == (0.8, "")
-    KnownRows(KernelLocalSmoothing(bandwidth_grid=(20.0, 50.0), lam=0.1), data).choice  # noqa: B018
+    KnownRows(KernelLocalSmoothing(bandwidth_grid=(20.0, 50.0), ridge=0.1), data).choice  # noqa: B018
     assert "end of bandwidth_grid" in caplog.text
 
 
 def test_noise_is_that_of_left_out_rows() -> None:
     """The closed form of the leave-one-out residuals is that of fits without the row."""
     data = rows()
-    known = KnownRows(KernelLocalSmoothing(bandwidth=0.8, lam=0.7), data)
+    known = KnownRows(KernelLocalSmoothing(bandwidth=0.8, ridge=0.7), data)
     X = np.column_stack([data.X, np.ones(60)])
     terms = []
     for n in range(60):
@@ -287,7 +289,7 @@ def test_noise_is_found() -> None:
 def test_matern_features_are_those_of_the_kernel() -> None:
     """With every row a centre, the features give the kernel back, and a huge bandwidth is kernel ridge regression."""
     data = rows(40)
-    fit = fitted(data, bandwidth=1e6, lam=0.5, instance_kernel="matern", lengthscale=1.3, intercept=False)
+    fit = fitted(data, bandwidth=1e6, ridge=0.5, instance_kernel="matern", lengthscale=1.3, intercept=False)
     X = np.random.default_rng(3).standard_normal((5, 2))
 
     def matern(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -410,19 +412,19 @@ def test_another_feature_named_intercept() -> None:
     ("fields", "message"),
     [
         ({"likelihood": "poisson"}, "likelihood"),
-        ({"kernel": "box"}, "kernel"),
+        ({"window": "box"}, "window"),
         ({"degree": 2}, "degree"),
         ({"instance_kernel": "rbf"}, "instance_kernel"),
         ({"bandwidth": 0.0}, "bandwidth"),
         ({"bandwidth": "auto"}, "bandwidth"),
-        ({"lam": -1.0}, "lam"),
+        ({"ridge": -1.0}, "ridge"),
         ({"lengthscale": 0.0}, "lengthscale"),
         ({"bandwidth_grid": ()}, "bandwidth_grid is empty"),
-        ({"lam_grid": (1.0, 0.0)}, "lam_grid"),
+        ({"ridge_grid": (1.0, 0.0)}, "ridge_grid"),
         ({"cv_folds": 1}, "cv_folds"),
         ({"cv_max_rows": 0}, "cv_max_rows"),
         ({"n_basis": 0}, "n_basis"),
-        ({"seed": -1}, "seed"),
+        ({"design_seed": -1}, "design_seed"),
     ],
 )
 def test_wrong_fields(fields: dict[str, Any], message: str) -> None:

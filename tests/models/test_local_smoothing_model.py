@@ -122,7 +122,7 @@ def test_pointwise_log_likelihood_is_that_of_the_own_place() -> None:
 
 def test_a_model_of_many_pairs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = rows()
-    factory = KernelLocalSmoothing(bandwidth=1e3, lam=1.0)
+    factory = KernelLocalSmoothing(bandwidth=1e3, ridge=1.0)
     # 59 * 60 - 60 pairs: each place sees the rows of all others.
     monkeypatch.setattr(local_smoothing, "_MOST_IN_PAIRS", 3 * 3480)
     factory.build(data)
@@ -142,10 +142,10 @@ def test_a_changed_hook_is_not_predicted_elsewhere() -> None:
             return 2.0 * super().latent(data, priors)
 
     data = rows(8)
-    fit = Doubled(bandwidth=1.2, lam=0.7, likelihood=zoo.Gaussian(noise=0.4)).fit(
+    fit = Doubled(bandwidth=1.2, ridge=0.7, likelihood=zoo.Gaussian(noise=0.4)).fit(
         data, "nuts", draws=300, tune=300, chains=2, random_seed=1, progress=False
     )
-    original = fitted(data, bandwidth=1.2, lam=0.7 / 4.0, likelihood=zoo.Gaussian(noise=0.4))
+    original = fitted(data, bandwidth=1.2, ridge=0.7 / 4.0, likelihood=zoo.Gaussian(noise=0.4))
     known, expected = (f.predict(data.X, t=data.t, random_seed=1) for f in (fit, original))
     # Doubling f is a quarter of the penalty: at every place, those of other rows too.
     assert np.all(np.abs(known["mean"] - expected["mean"]) < 6.0 * expected["sd"] / np.sqrt(300))

@@ -166,7 +166,7 @@ def test_the_task_of_a_table_is_missing_or_unknown(fit):
 
 def _local():
     data = zoo.MultiTaskData.from_frame(FRAME, "y", features=FEATURES, t=["when", "weight"])
-    factory = zoo.KernelLocalSmoothing(bandwidth=1.0, lam=0.1)
+    factory = zoo.KernelLocalSmoothing(bandwidth=1.0, ridge=0.1)
     return factory.fit(data, "map", draws=2, chains=1, random_seed=1, progress=False)
 
 

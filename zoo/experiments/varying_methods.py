@@ -99,7 +99,7 @@ def _local(
         likelihood="logistic" if labels else "gaussian",
         instance_kernel=kernel,
         cv_folds=effort.cv,
-        seed=effort.seed,
+        design_seed=effort.seed,
     )
     fit = model.fit(train.standardize(), "map", random_seed=effort.seed, progress=False)
     return np.asarray(fit.predict(test, random_seed=effort.seed)["mean"].to_numpy())

@@ -301,7 +301,7 @@ def _factor(H: np.ndarray, lam: float) -> np.ndarray:
 
 def _too_small(lam: float) -> ValueError:
     return ValueError(
-        f"lam is {lam:g}, too small for features that are nearly collinear near some place. Give a larger one."
+        f"ridge is {lam:g}, too small for features that are nearly collinear near some place. Give a larger one."
     )
 
 

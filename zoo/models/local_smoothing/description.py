@@ -19,18 +19,18 @@ class LocalDescription(ModelFactory):
     """Fields of :class:`zoo.KernelLocalSmoothing`, and what they make of the data. That class infers."""
 
     bandwidth: float | str = "cv"
-    lam: float | str = "cv"
-    kernel: str = "epanechnikov"
+    ridge: float | str = "cv"
+    window: str = "epanechnikov"
     degree: int = 0
     intercept: bool = True
     instance_kernel: str = "linear"
     n_basis: int = 200
     lengthscale: float | str = "median"
     bandwidth_grid: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-    lam_grid: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
+    ridge_grid: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     cv_folds: int = 5
     cv_max_rows: int = 2000
-    seed: int = 0
+    design_seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,17 +39,17 @@ class LocalDescription(ModelFactory):
                 f"likelihood is {self.likelihood!r}, and local fits are derived for gaussian (with one noise) and "
                 "logistic. Use VaryingCoefficientGP."
             )
-        one_of(self.kernel, KERNELS, "kernel")
+        one_of(self.window, KERNELS, "window")
         one_of(self.degree, (0, 1), "degree")
         one_of(self.instance_kernel, ("linear", "matern"), "instance_kernel")
-        words = {"bandwidth": "cv", "lam": "cv", "lengthscale": "median"}
+        words = {"bandwidth": "cv", "ridge": "cv", "lengthscale": "median"}
         for name, word in words.items():
             value = getattr(self, name)
             if isinstance(value, str):
                 one_of(value, (word,), name)
             else:
                 positive(value, name)
-        for name in ("bandwidth_grid", "lam_grid"):
+        for name in ("bandwidth_grid", "ridge_grid"):
             values = getattr(self, name)
             if np.ndim(as_array(values, name)) != 1:
                 raise ValueError(f"{name} is {values!r}. Give a list of numbers above 0.")
@@ -63,4 +63,4 @@ class LocalDescription(ModelFactory):
         whole_number(self.n_basis, "n_basis")
         whole_number(self.cv_folds, "cv_folds", 2)
         whole_number(self.cv_max_rows, "cv_max_rows")
-        whole_number(self.seed, "seed", 0)
+        whole_number(self.design_seed, "design_seed", 0)

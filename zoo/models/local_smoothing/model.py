@@ -66,9 +66,9 @@ class KernelLocalSmoothing(LocalDescription):
         leave-one-out residuals (of ``cv_max_rows`` rows at most).
     bandwidth : float or "cv"
         h, in standard deviations of t.
-    lam : float or "cv"
-        :math:`\lambda > 0`.
-    kernel : {"epanechnikov", "gaussian"}
+    ridge : float or "cv"
+        :math:`\lambda > 0`, in the posterior ``lam``.
+    window : {"epanechnikov", "gaussian"}
         :math:`\max(0, 1 - u^2)` or :math:`e^{-u^2 / 2}`.
     degree : {0, 1}
         0 fits constants in the window, as above. 1 fits linear functions of t (Fan & Zhang's own): each feature comes
@@ -82,11 +82,11 @@ class KernelLocalSmoothing(LocalDescription):
         Rows, drawn at random, that the Nystroem map is made of at most.
     lengthscale : float or "median"
         Of the Matern kernel; by default the median distance of (at most 1000) rows.
-    bandwidth_grid, lam_grid : sequence of float
+    bandwidth_grid, ridge_grid : sequence of float
         Among these "cv" chooses the pair of smallest held-out squared error, or log loss for labels.
     cv_folds, cv_max_rows : int
         Folds, and rows that are predicted at most, each from all rows of the other folds.
-    seed : int
+    design_seed : int
         Of folds and of the rows of the Nystroem map.
 
     Notes

@@ -108,7 +108,7 @@ class KnownRows:
 
     def _nystroem(self, X: np.ndarray) -> Basis:
         """Features of the Matern kernel at random rows."""
-        rng = np.random.default_rng(self.factory.seed)
+        rng = np.random.default_rng(self.factory.design_seed)
         distinct, _ = distinct_rows(X)
         chosen = distinct[np.sort(rng.permutation(len(distinct))[: max(self.factory.n_basis, _FOR_MEDIAN)])]
         lengthscale = self.factory.lengthscale
@@ -127,16 +127,16 @@ class KnownRows:
         y = np.where(self.data.y == label_values(self.data.y)[1], 1.0, -1.0) if labels else self.data.y
         z = self.standard(self.places)[self.place]
         return LocalRegressions(
-            self.X, y, z, labels, self.factory.kernel, self.factory.degree, self.data.weight
+            self.X, y, z, labels, self.factory.window, self.factory.degree, self.data.weight
         )
 
     @cached_property
     def choice(self) -> Choice:
         """Bandwidth, penalty and noise, which are the fields, or what the rows say where these leave it open."""
         factory, rows = self.factory, self.regressions
-        rng = np.random.default_rng(factory.seed)
+        rng = np.random.default_rng(factory.design_seed)
         bandwidths = _candidates(factory.bandwidth, factory.bandwidth_grid)
-        lams = _candidates(factory.lam, factory.lam_grid)
+        lams = _candidates(factory.ridge, factory.ridge_grid)
         losses, best = None, (0, 0)
         if len(bandwidths) * len(lams) > 1:
             folds = min(factory.cv_folds, len(rows.y))
@@ -153,7 +153,7 @@ class KnownRows:
             noise = factory.likelihood.fixed.get("noise", 0.0)
             if not noise:
                 # The same rows whether or not folds were dealt before.
-                rng = np.random.default_rng(factory.seed)
+                rng = np.random.default_rng(factory.design_seed)
                 some = np.sort(rng.permutation(len(rows.y))[: factory.cv_max_rows])
                 noise = max(rows.noise_variance(bandwidth, lam, some) ** 0.5, 1e-10)
         return Choice(bandwidth, lam, noise, losses)

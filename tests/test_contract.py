@@ -45,8 +45,8 @@ _CASES = {
     "VaryingCoefficientSmooth": zoo.VaryingCoefficientGP(instance_kernel="matern52"),
 }
 # A minute of compiling each; VaryingCoefficientGP itself is among the default tests.
-_SLOW = ("VaryingCoefficientLabels",)
 _SCHEDULED = (
+    "VaryingCoefficientLabels",
     "NonisotropicVaryingCoefficients",
     "PooledGP",
     "VaryingCoefficientTree",
@@ -89,9 +89,8 @@ for _name, _maker in _MAKERS.items():
     if _name == "KernelLocalSmoothing":  # folds of rows choose what is not given
         _given = zoo.KernelLocalSmoothing(bandwidth=0.8, ridge=1.0, likelihood=zoo.Gaussian(noise=0.5))
         _members["make_weighted_factory"] = lambda self, factory=_given: factory
-    if _name in (*_SLOW, *_SCHEDULED):
-        marks = [pytest.mark.statistical, *([pytest.mark.scheduled] if _name in _SCHEDULED else [])]
-        _members["pytestmark"] = marks
+    if _name in _SCHEDULED:
+        _members["pytestmark"] = [pytest.mark.statistical, pytest.mark.scheduled]
     elif _name not in _LONG_DAILY:
         _members |= {name: _scheduled(name) for name in _LONG}
     globals()[f"Test{_name}"] = type(f"Test{_name}", (FactoryTestCase,), _members)

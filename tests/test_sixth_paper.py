@@ -108,6 +108,7 @@ def test_it_is_listed():
 
 
 @pytest.mark.statistical
+@pytest.mark.scheduled
 def test_coefficients_share_directions():
     """Four tasks along one direction: W has rank 1, known and new tasks alike, and follows the truth.
 

@@ -305,6 +305,7 @@ def test_gaussian_processes_take_priors_of_hyperparameters() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.scheduled
 def test_sensitivity_scales_the_priors_that_a_user_chose() -> None:
     """Not the law of the tasks; a prior far from the data is found."""
     data = rows(60, 6)

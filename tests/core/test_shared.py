@@ -222,6 +222,7 @@ def test_em_has_none():
     ],
     ids=lambda factory: type(factory).__name__,
 )
+@pytest.mark.scheduled
 def test_gibbs_agrees_with_nuts(factory):
     """|z| < 5 for shared coefficients and function values: by chance once in 10^5 runs, of some 60 numbers."""
 

@@ -68,7 +68,10 @@ def test_with_random_parameters(name):
 
 
 # With vectors, matrices, a product of variables, and a scalar; the others in the scheduled run.
-DAILY = {"InverseWishartCholesky", "MatrixNormal", "multi_laplace_mixture", "GeneralisedInverseGaussian"}
+DAILY = {"MatrixNormal", "multi_laplace_mixture", "GeneralisedInverseGaussian"}
+
+
+LONG = ("inverse_wishart", "scaled_inverse_wishart")  # a minute of compiling each
 
 
 @pytest.mark.compiled
@@ -158,7 +161,13 @@ def test_rows_that_do_not_match():
 
 @pytest.mark.statistical
 @pytest.mark.compiled
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.owner.op.name)
+@pytest.mark.parametrize(
+    "variable",
+    [
+        pytest.param(v, marks=[pytest.mark.scheduled] * (v.owner.op.name in LONG), id=v.owner.op.name)
+        for v in VARIABLES
+    ],
+)
 def test_one_call_draws_as_many_do(variable):
     # Null: 4,000 draws by one call have the law of 4,000 calls, so nothing random is shared over a batch. Two-sample
     # Kolmogorov-Smirnov on each entry that varies (conservative where it is discrete); false alarm 1e-5 each.

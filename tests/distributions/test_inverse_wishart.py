@@ -185,7 +185,9 @@ def test_sampler_sees_independent_variables(factor):
 
 @pytest.mark.compiled
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", [InverseWishart, InverseWishartCholesky])
+@pytest.mark.parametrize(
+    "kind", [InverseWishart, pytest.param(InverseWishartCholesky, marks=pytest.mark.scheduled)]
+)
 def test_nuts_finds_the_conjugate_posterior(kind):
     # Null: the posterior of a covariance given normal rows is IW(nu + n, S + x'x). Means of log determinant and
     # entries by their Monte-Carlo errors, 7 comparisons; |z| < 5 has a false alarm below 1e-5.

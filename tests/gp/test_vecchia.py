@@ -355,6 +355,7 @@ def test_functions_made_of_normal_numbers_have_the_same_law():
 
 
 @pytest.mark.statistical
+@pytest.mark.scheduled
 def test_a_posterior_by_numba_and_its_predictions():
     coords = {"place": [f"p{i}" for i in range(len(X))], "new": list("abcdefg")}
     with pm.Model(coords=coords) as model:

@@ -73,7 +73,7 @@ def test_sigkill(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.parametrize(
     "kills",
-    [pytest.param(6, marks=pytest.mark.statistical), pytest.param(50, marks=pytest.mark.scheduled)],
+    [pytest.param(n, marks=pytest.mark.scheduled) for n in (6, 50)],
 )
 def test_many_sigkills(kills, tmp_path):
     # No random error: each must agree in every bit. The process saves after every sweep, so that most of the moments

@@ -68,6 +68,7 @@ def test_step_and_nuts_draw_from_one_posterior(fields):
 
 
 @pytest.mark.statistical
+@pytest.mark.scheduled
 def test_step_alone_is_the_gibbs_sampler():
     data = _data("hinge")
     model = zoo.MaxMargin(feature_cov="identity")

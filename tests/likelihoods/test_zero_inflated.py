@@ -150,7 +150,13 @@ def test_laplace_learns_the_probability():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("word", ["zero_inflated_poisson", "zero_inflated_negative_binomial"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "zero_inflated_poisson",
+        pytest.param("zero_inflated_negative_binomial", marks=pytest.mark.scheduled),
+    ],
+)
 def test_nuts_learns_the_probability(word):
     """Null: the posterior is right. Six standard deviations from the truth are a false alarm in 1e-8."""
     data, _ = simulated(400, 0.35, 2)

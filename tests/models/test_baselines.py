@@ -61,6 +61,7 @@ def test_laplace_stands_at_the_mode():
 
 
 @pytest.mark.statistical
+@pytest.mark.scheduled
 def test_laplace_is_near_nuts_with_many_rows():
     data, factory = _data(labels=True, n_rows=400), zoo.IndependentTasks(likelihood="logistic")
     laplace = factory.fit(data, "laplace", random_seed=1, progress=False).posterior["coefficients"]

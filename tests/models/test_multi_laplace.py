@@ -374,6 +374,7 @@ def test_a_covariance_of_the_users_own(ratings):
 
 
 @pytest.mark.statistical
+@pytest.mark.scheduled
 def test_a_mean_of_the_users_own(ratings):
     """NUTS is left, and predictions follow the mean at known and at new rows."""
 
@@ -396,7 +397,7 @@ def test_a_mean_of_the_users_own(ratings):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("word", ["linear", "squared_exponential"])
+@pytest.mark.parametrize("word", [pytest.param("linear", marks=pytest.mark.scheduled), "squared_exponential"])
 def test_nuts_against_draws_from_the_prior(word):
     """Self-normalised importance sampling from the exact multi-Laplace prior: another engine, another form of it.
 

@@ -13,4 +13,4 @@ find "$folder/copy" -type d -exec touch {}/__pycache__ \;
 chmod -R a-w "$folder/copy"
 cd "$folder/copy"
 env -u XDG_CACHE_HOME HOME=/dev/null TMPDIR="$folder/temporary" MPLCONFIGDIR="$folder/temporary" PYTHONDONTWRITEBYTECODE=1 \
-    "$python" -m pytest -n 2 -p no:cacheprovider tests/test_contract.py -k "save_and_load or predict_known_tasks"
+    "$python" -m pytest -n 2 --dist loadscope -p no:cacheprovider tests/test_contract.py -k "save_and_load or predict_known_tasks"

@@ -141,6 +141,7 @@ def test_a_checkpoint_of_workers_is_not_one_of_a_single_process(tmp_path):
         zoo.NIWLinear().fit(data, **RUN, keep="population", checkpoint=tmp_path / "run.zarr")
 
 
+@pytest.mark.scheduled  # a cluster of processes, whose messages have a time limit on a busy machine
 def test_a_cluster_gives_the_same_draws_also_where_a_worker_is_killed(tmp_path):
     """Null: bit for bit. Two processes; one of them is killed while the chains run."""
     import distributed

@@ -279,6 +279,7 @@ def test_cut_points_of_every_task(ratings):
         cutpoints(zoo.NIWLinear(likelihood="probit").fit(data_of(binary), **SHORT))
 
 
+@pytest.mark.scheduled
 def test_a_normal_function_has_a_closed_form(ratings):
     """Laplace's method: probabilities in closed form are those of many draws of f."""
     data = data_of(ratings[ratings["judge"] == 0])

@@ -9,6 +9,7 @@ import pytest
 
 import zoo
 from tests.comparisons import largest_z, mean_and_error
+from tests.daily import daily
 from tests.losses import loss_of
 from tests.models.kernel_machines import DRAWS, MACHINES, FeatureOne, Machine, points_of, simulated_tasks
 from zoo.kernels import MeanRegularised, kernel_matrix
@@ -139,7 +140,7 @@ def test_laplace_predictions_count_rows_by_their_weights():
 
 
 @pytest.mark.parametrize(
-    "word", ["student_t", "negative_binomial", "probit", pytest.param("poisson", marks=pytest.mark.scheduled)]
+    "word", daily(["student_t", "negative_binomial", "probit", "poisson"], ["student_t", "probit"])
 )
 def test_laplace_of_other_likelihoods_is_near_their_posterior(word):
     """Coefficients by Laplace's approximation against a long Gibbs sampler, or NUTS, given the same numbers."""

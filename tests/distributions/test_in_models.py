@@ -67,11 +67,8 @@ def test_with_random_parameters(name):
     assert all(np.all(np.isfinite(values)) for values in prior[group].to_dataset().data_vars.values())
 
 
-# With vectors, matrices, a product of variables, and a scalar; the others in the scheduled run.
+# With matrices, a product of variables, and a scalar; the others in the scheduled run.
 DAILY = {"MatrixNormal", "multi_laplace_mixture", "GeneralisedInverseGaussian"}
-
-
-LONG = ("inverse_wishart", "scaled_inverse_wishart")  # a minute of compiling each
 
 
 @pytest.mark.compiled
@@ -102,6 +99,7 @@ VARIABLES = [
     zd.EpsilonInsensitivePseudoLikelihood.dist([1.0, 2.0]),
     zd.NormalisedEpsilonInsensitive.dist([1.0, 2.0]),
 ]
+LONG = ("inverse_wishart", "scaled_inverse_wishart")  # a minute of compiling each
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.owner.op.name)

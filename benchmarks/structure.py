@@ -6,9 +6,10 @@
 with coefficients that vary which the choice found, that of the others which it said to vary, and the errors of the
 function at 1,000 new rows (root mean squares) of the model as given and of the model chosen.
 --maps: log rents in New York, log prices in King County, and, of FOLDER, log prices of houses in Ames and Sacramento
-(files ames.csv and Sacramento.csv of github.com/vincentarelbundock/Rdatasets, csv/modeldata). A fifth of the rows is
-held out. Beside both models stand scikit-learn's gradient boosting of 500 trees on features and places, and two models
-by hand. ``--names`` takes some of the maps.
+(files ames.csv and Sacramento.csv of github.com/vincentarelbundock/Rdatasets, csv/modeldata); yields of corn, wind of
+storms, and temperatures (csv/agridat/lasrosas.corn, csv/dplyr/storms, csv/openintro/us_temperature). A fifth of the
+rows is held out. Beside both models stand scikit-learn's gradient boosting of 500 trees on features and places, and two
+models by hand. ``--names`` takes some of the maps.
 """
 
 from __future__ import annotations
@@ -130,11 +131,38 @@ def _sacramento(folder: Path) -> Data:
     )
 
 
+def _corn(folder: Path) -> Data:
+    """Yields of a field in two years (Anselin, Bongiovanni & Lowenberg-DeBoer 2004)."""
+    table = pd.read_csv(folder / "lasrosas.corn.csv")
+    table["second_year"] = (table["year"] == 2001).astype(float)
+    kinds = [f"topo_{kind}" for kind in ("E", "HT", "LO")]
+    for name in kinds:
+        table[name] = (table["topo"] == name[5:]).astype(float)
+    features = ["nitro", "bv", "second_year", *kinds]
+    return Data.from_frame(table, y="yield", features=features, t=["long", "lat"])
+
+
+def _storms(folder: Path) -> Data:
+    table = pd.read_csv(folder / "storms.csv").dropna(subset=["wind", "pressure", "lat", "long"])
+    return Data.from_frame(table, y="wind", features=["pressure", "month", "year"], t=["long", "lat"])
+
+
+def _temperatures(folder: Path) -> Data:
+    table = pd.read_csv(folder / "us_temperature.csv").dropna(subset=["tmax", "elevation"])
+    angle = 2.0 * np.pi * pd.to_datetime(table["date"]).dt.dayofyear / 365.25
+    table["winter"], table["spring"] = np.cos(angle), np.sin(angle)
+    features = ["elevation", "winter", "spring", "year"]
+    return Data.from_frame(table, y="tmax", features=features, t=["longitude", "latitude"])
+
+
 MAPS: dict[str, Callable[[Path], Data]] = {
     "rents": _rents,
     "King County": _houses,
     "Ames": _ames,
     "Sacramento": _sacramento,
+    "corn": _corn,
+    "storms": _storms,
+    "temperatures": _temperatures,
 }
 
 

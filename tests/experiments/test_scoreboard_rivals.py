@@ -52,6 +52,15 @@ def test_mixed_models_of_two_packages_agree():
     assert abs(first / second - 1.0) < 0.1
 
 
+def test_a_process_of_tasks_bends_where_lines_do_not():
+    """Where a common mean is not linear, a third of the error of a regression with levels of tasks goes."""
+    pytest.importorskip("gpytorch")
+    train, test = SETS["curved"].load(0)
+    levels = scoreboard.METHODS["ridge or logistic, task levels"](train, test, False)
+    error = _error("GPyTorch, multi-task GP", "curved")
+    assert error < 0.7 * scores_of(levels, test, False)["score"]
+
+
 @pytest.mark.statistical
 def test_the_hierarchy_in_pymc_says_what_ours_says():
     train, test = SETS["unrelated"].load(0)
@@ -70,6 +79,8 @@ def test_rivals_say_what_they_leave_out():
     )
     assert "50000 numbers" in str(RIVALS["priors of Bambi, nutpie"].refuses(_wide(600), False))
     assert RIVALS[MIXED].refuses(_wide(600), False) is None
+    long = RIVALS["GPyTorch, multi-task GP"]._replace(most_rows=99)
+    assert long.refuses(_wide(2), False) == "it is slow with more than 99 rows"
     assert one_job("rare", "MixedLM, random slopes", 0) == {"left_out": "it is for real responses"}
 
 

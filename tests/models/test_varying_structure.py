@@ -9,11 +9,12 @@ import pandas as pd
 import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm, poisson
 
 import zoo
 from zoo.core.methods import UnsupportedMethodError
-from zoo.models.varying_coefficient import structure
+from zoo.models.varying_coefficient import structure_search
+from zoo.models.varying_coefficient.held_out import held_out_density, log_predictive_density
 from zoo.models.varying_coefficient.ranges import pilot_fit
 
 Part = zoo.VaryingComponent
@@ -42,9 +43,9 @@ def test_the_score_is_that_of_the_dense_density(monkeypatch):
     """With every row conditioned on all before it, the pilot's evidence is a normal density, here by scipy."""
     data = rows(60)
     model = zoo.VaryingCoefficientGP(n_neighbours=59)
-    monkeypatch.setitem(structure._PILOT, "n_neighbours", 59)
+    monkeypatch.setitem(structure_search._PILOT, "n_neighbours", 59)
     table = model.choose_structure(data, progress=False).table
-    pilot = pilot_fit(model, data, **structure._PILOT)
+    pilot = pilot_fit(model, data, **structure_search._PILOT)
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     X = np.column_stack([np.ones(60), X])
     t = (data.t[:, 0] - data.t[:, 0].mean()) / data.t[:, 0].std()
@@ -63,6 +64,40 @@ def test_each_structure_taken_is_the_best_of_its_step(found):
     for _, row in taken.iterrows():
         assert row["score"] == found.table.loc[found.table["step"] == row["step"], "score"].max()
     assert (np.diff(taken["score"]) > 0.0).all()
+
+
+# ---------------------------------------------------------------- held-out rows
+
+
+def test_densities_of_held_out_rows_are_normal_ones():
+    """The weighted mean of normal densities at what the fits of five folds predict, by scipy."""
+    data = replace(rows(60), weight=np.linspace(0.5, 1.5, 60))
+    model = zoo.VaryingCoefficientGP()
+    fold = np.empty(60, dtype=int)
+    fold[np.random.default_rng(3).permutation(60)] = np.arange(60) % 5
+    total = 0.0
+    for k in range(5):
+        test = data.take(fold == k)
+        fit = model.fit(data.take(fold != k), "vecchia", draws=2, chains=1, random_seed=3, progress=False)
+        said = fit.predict(test, ci_prob=0.9)
+        sd = (said["upper"] - said["lower"]).to_numpy() / (2.0 * norm.ppf(0.95))
+        total += np.sum(test.weight * norm.logpdf(test.y, said["mean"], sd))
+    assert_allclose(held_out_density([model], data, 3), [total / data.weight.sum()], rtol=1e-6)
+
+
+def test_probabilities_of_held_out_counts_are_averages_over_draws():
+    rng = np.random.default_rng(1)
+    t = rng.uniform(0.0, 5.0, (80, 1))
+    data = zoo.MultiTaskData.from_arrays(X=None, y=rng.poisson(np.exp(1.0 + np.sin(t[:, 0]))), t=t)
+    fit = zoo.VaryingCoefficientGP(likelihood="poisson").fit(
+        data.take(np.arange(60)), "vecchia", draws=2, chains=1, random_seed=1, progress=False
+    )
+    test = data.take(np.arange(60, 80))
+    rows_, _, _ = fit.rows_to_predict(test, None, None, False, 1)
+    mean, sd = fit.factory.conditional_moments(fit, rows_, rng)
+    f = mean + sd * rng.standard_normal((200_000, 20))
+    by_draws = np.log(poisson.pmf(test.y, np.exp(f)).mean(axis=0))
+    assert_allclose(log_predictive_density(fit, test), by_draws, atol=0.02)
 
 
 # ---------------------------------------------------------------- known truths
@@ -113,7 +148,7 @@ def test_nothing_changes_where_the_model_is_right():
     chosen = zoo.VaryingCoefficientGP().choose_structure(data, progress=False)
     assert chosen.changes == ()
     assert chosen.factory == zoo.VaryingCoefficientGP()
-    assert "none of 2 other structures" in repr(chosen)
+    assert "none of 2 other structures is better" in repr(chosen)
 
 
 def test_functions_that_are_not_linear_are_taken_if_asked_for():
@@ -123,8 +158,19 @@ def test_functions_that_are_not_linear_are_taken_if_asked_for():
     data = zoo.MultiTaskData.from_frame(table, y="y", features=["x"], t=["day"])
     assert zoo.VaryingCoefficientGP().choose_structure(data, progress=False).factory.is_linear
     curved = zoo.VaryingCoefficientGP().choose_structure(data, curved=True, progress=False)
-    assert "functions of the features that are not linear" in curved.changes
+    assert curved.changes[0].startswith("functions of the features that are not linear")
     assert not curved.factory.is_linear
+    last = curved.table.iloc[-2:]
+    assert list(last["taken"]) == [False, True]
+    assert last["held_out"].iloc[1] > last["held_out"].iloc[0]
+    assert curved.table["held_out"].iloc[:-2].isna().all()
+
+
+def test_coefficients_stay_where_they_are_the_truth(found):
+    curved = zoo.VaryingCoefficientGP().choose_structure(rows(), curved=True, progress=False)
+    assert curved.factory == found.factory
+    assert curved.changes == found.changes
+    assert list(curved.table["taken"].iloc[-2:]) == [True, False]
 
 
 def test_labels_too():
@@ -220,13 +266,13 @@ def test_a_fit_chooses_its_structure_where_the_field_asks_for_it(tmp_path):
 
 def test_each_fold_of_a_selection_chooses_for_itself(monkeypatch):
     seen = []
-    whole = structure._Search.climb
+    whole = structure_search.StructureSearch.climb
 
     def noted(self):
         seen.append(self.data.n_rows)
         whole(self)
 
-    monkeypatch.setattr(structure._Search, "climb", noted)
+    monkeypatch.setattr(structure_search.StructureSearch, "climb", noted)
     model = zoo.VaryingCoefficientGP()
     grid = {"structure": ["given", "chosen"]}
     table = zoo.select(model, rows(100), grid, cv=2, n_jobs=1, **SHORT).scores

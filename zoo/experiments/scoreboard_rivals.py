@@ -1,6 +1,7 @@
-"""What specialists use on grouped data, for the scoreboard: mixed models, and one regression on augmented features.
+"""What specialists use on grouped data, for the scoreboard: mixed models, one regression, and one Gaussian process.
 
-No extra of this package brings statsmodels or GPBoost. Where one is missing, the scoreboard says what it leaves out.
+No extra of this package brings statsmodels, GPBoost or GPyTorch. Where one is missing, the scoreboard says what it
+leaves out.
 
 All of them see features on the scale of the training rows. Models without a prior on common coefficients do not see
 features that others determine, since these coefficients have no estimate.
@@ -29,6 +30,7 @@ _PENALTIES = np.logspace(-2.0, 4.0, 7)
 # mu of Evgeniou & Pontil: how freely tasks have coefficients of their own, beside the common ones.
 _FREEDOMS = np.logspace(-2.0, 2.0, 5)
 _FOLDS = 3
+_STEPS_OF_ADAM = 100
 
 
 class _Tables(NamedTuple):
@@ -183,6 +185,58 @@ def _gpboost_trees(train: MultiTaskData, test: MultiTaskData, labels: bool) -> S
     return Said(mean) if labels else _normal(mean, found["response_var"])
 
 
+# ---------------------------------------------------------------- GPyTorch
+
+
+def _multitask_gp(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
+    """A Gaussian process whose covariance is a kernel of the features times one of the tasks, exact.
+
+    It is the multi-task regression of GPyTorch's manual, with a lengthscale for each feature: one common factor of the
+    tasks and a variance of each, noise that all share, and 100 steps of Adam up the marginal likelihood.
+    """
+    import gpytorch
+    import torch
+
+    X, task, X_test, of_test = tables(train, test)
+    moving = np.ptp(X, axis=0) > 0.0
+    rows, new = (
+        (torch.as_tensor(part[:, moving]), torch.as_tensor(of)[:, None])
+        for part, of in ((X, task), (X_test, of_test))
+    )
+    mean, scale = float(train.y.mean()), float(train.y.std())
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+    class Process(gpytorch.models.ExactGP):
+        def __init__(self) -> None:
+            super().__init__(rows, torch.as_tensor((train.y - mean) / scale), noise)
+            self.mean = gpytorch.means.ConstantMean()
+            self.of_features = gpytorch.kernels.RBFKernel(ard_num_dims=int(moving.sum()))
+            self.of_tasks = gpytorch.kernels.IndexKernel(num_tasks=train.n_tasks, rank=1)
+
+        def forward(self, x: Any, of: Any) -> Any:
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean(x), self.of_features(x).mul(self.of_tasks(of))
+            )
+
+    noise = gpytorch.likelihoods.GaussianLikelihood()
+    with warnings.catch_warnings(), gpytorch.settings.max_cholesky_size(train.n_rows + 1):
+        warnings.simplefilter("ignore")  # of its own deprecations
+        model = Process().double()
+        evidence = gpytorch.mlls.ExactMarginalLogLikelihood(noise, model)
+        climb = torch.optim.Adam(model.parameters(), lr=0.1)
+        model.train()
+        for _ in range(_STEPS_OF_ADAM):
+            climb.zero_grad()
+            loss = -evidence(model(*rows), model.train_targets)
+            loss.backward()
+            climb.step()
+        model.eval(), noise.eval()
+        with torch.no_grad():
+            found = noise(model(*new))
+            return _normal(mean + scale * found.mean.numpy(), scale**2 * found.variance.numpy())
+
+
 # ---------------------------------------------------------------- PyMC and nutpie
 
 
@@ -243,6 +297,8 @@ class Rival(NamedTuple):
     most_numbers : float
         Numbers in the table of features (rows times features) up to which it ends in minutes.
     most_features : float
+    most_rows : float
+        Rows up to which it ends in minutes, if its cost is their cube.
     """
 
     run: Callable[[MultiTaskData, MultiTaskData, bool], Said]
@@ -250,6 +306,7 @@ class Rival(NamedTuple):
     labels: bool = True
     most_numbers: float = np.inf
     most_features: float = np.inf
+    most_rows: float = np.inf
 
     def missing(self) -> str | None:
         """Why it cannot run on this machine, if so."""
@@ -263,6 +320,8 @@ class Rival(NamedTuple):
             return "it is for real responses"
         if train.n_features > self.most_features:
             return f"it is slow with more than {self.most_features:.0f} features"
+        if train.n_rows > self.most_rows:
+            return f"it is slow with more than {self.most_rows:.0f} rows"
         if train.n_rows * train.n_features > self.most_numbers:
             return f"it is slow with more than {self.most_numbers:.0f} numbers in the table of features"
         return None
@@ -273,5 +332,6 @@ RIVALS: dict[str, Rival] = {
     "MixedLM, random slopes": Rival(_mixed_lm, "statsmodels", labels=False, most_features=15),
     "GPBoost, random slopes": Rival(_gpboost_slopes, "gpboost"),
     "GPBoost, trees and levels": Rival(_gpboost_trees, "gpboost"),
+    "GPyTorch, multi-task GP": Rival(_multitask_gp, "gpytorch", labels=False, most_rows=4000),
     "priors of Bambi, nutpie": Rival(_hierarchical, "nutpie", most_numbers=50_000),
 }

@@ -26,8 +26,12 @@ def spread_ties(places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([places, size * rng.random(len(places))])
 
 
-def nearest_before(places: np.ndarray, m: int, threads: int = 1) -> np.ndarray:
+def nearest_before(
+    places: np.ndarray, m: int, threads: int = 1, some: np.ndarray | None = None
+) -> np.ndarray:
     """Of row i, the ``min(i, m)`` nearest among the rows before it, nearest first: (N, m) int, -1 where there is none.
+
+    With ``some``, increasing numbers of rows, only these are searched for, and the others have -1 throughout.
 
     The rows of a block between two powers of two are searched among all rows up to the end of their block: at least
     half of those are before it, so that a search for a few more than twice as many mostly finds enough. The search is
@@ -39,15 +43,16 @@ def nearest_before(places: np.ndarray, m: int, threads: int = 1) -> np.ndarray:
     if m == 0:
         return found
     few = min(n, 2 * m + 2)
-    for i in range(1, few):
+    asked = np.arange(n) if some is None else np.asarray(some)
+    for i in asked[(asked > 0) & (asked < few)]:
         distance = np.sum((places[:i] - places[i]) ** 2, axis=1)
         nearest = np.argsort(distance, kind="stable")[:m]
         found[i, : len(nearest)] = nearest
     start = few
     while start < n:
         end = min(2 * start, n)
-        tree = cKDTree(places[:end])
-        rows, k = np.arange(start, end), min(2 * m + 10, end)
+        rows, k = asked[(asked >= start) & (asked < end)], min(2 * m + 10, end)
+        tree = cKDTree(places[: end if len(rows) else 0])
         while len(rows):
             near = np.asarray(tree.query(places[rows], k=k, workers=threads)[1]).reshape(len(rows), k)
             before = near < rows[:, None]

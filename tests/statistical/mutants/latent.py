@@ -186,7 +186,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "structure_without_penalty",
         "structures are compared by their evidence alone, whatever the number of hyper-parameters",
-        "zoo/models/varying_coefficient/structure.py",
+        "zoo/models/varying_coefficient/structure_search.py",
         "return self.pilot.value - 0.5 * self.pilot.size",
         "return self.pilot.value - 0.0 * self.pilot.size",
         ("tests/models/test_varying_structure.py",),
@@ -194,9 +194,25 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "structure_leaves_out_the_others",
         "the part of the wrong features is left out",
-        "zoo/models/varying_coefficient/structure.py",
+        "zoo/models/varying_coefficient/structure_search.py",
         "if self.names[feature] not in names]",
         "if self.names[feature] in names]",
         ("tests/models/test_varying_structure.py",),
+    ),
+    Mutant(
+        "structure_keeps_the_worse",
+        "of models with and without coefficients, the one that predicts held-out rows worse is taken",
+        "zoo/models/varying_coefficient/structure_search.py",
+        "better = int(values[1] > values[0])",
+        "better = int(values[1] < values[0])",
+        ("tests/models/test_varying_structure.py",),
+    ),
+    Mutant(
+        "held_out_rows_were_seen",
+        "models with and without coefficients are compared on rows that their fits have seen",
+        "zoo/models/varying_coefficient/held_out.py",
+        "train, test = data.take(fold != k), data.take(fold == k)",
+        "train, test = data, data.take(fold == k)",
+        ("tests/models/test_varying_structure.py::test_densities_of_held_out_rows_are_normal_ones",),
     ),
 )

@@ -77,18 +77,20 @@ class VaryingDescription(ModelFactory):
             raise ValueError(
                 f'approximation "vfe" is a bound for Gaussian noise, and likelihood is {self.likelihood!r}. Use "fitc".'
             )
-        if self.approximation == "hsgp":
-            self._require_basis()
+        if self.approximation == "hsgp" and (why := self.basis_refusal()):
+            raise ValueError(f'approximation is "hsgp", but {why}')
         if self.approximation == "vecchia" and (why := self.vecchia_refusal()):
             raise ValueError(f'approximation is "vecchia", but {why}')
 
-    def _require_basis(self) -> None:
-        if not self.is_linear or "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
-            raise ValueError(
-                'approximation "hsgp" needs coefficients of their own: instance_kernel="linear", and an amplitude '
-                "that is not "
-                '"covariance". Use "fitc".'
-            )
+    def basis_refusal(self) -> str:
+        """Why a basis of sines does not serve these fields, and what does; nothing where it serves."""
+        if self.is_linear and "covariance" not in (self.amplitude, *(c.amplitude for c in self.components)):
+            return ""
+        return (
+            'a basis of sines is for coefficients: instance_kernel="linear", and an amplitude that is not '
+            '"covariance". For functions that are not linear "vecchia" takes as many rows; so does '
+            "VaryingCoefficientGP with up to three of their columns as t."
+        )
 
     def _freeze_scale(self, name: str, words: tuple[str, ...]) -> None:
         value = getattr(self, name)

@@ -231,10 +231,7 @@ class VaryingCoefficientGP(ChoosesStructure):
         point = "hyper-parameters of maximal evidence"
         nuts = super().method_table()
         near = f"approximation: each row given its nearest ones, functions integrated out, given {point}"
-        basis = self.is_linear and "covariance" not in (
-            self.amplitude,
-            *(c.amplitude for c in self.components),
-        )
+        basis = not self.basis_refusal()
         if self._gaussian:
             found = [
                 Method("exact", f"independent draws from the exact posterior given {point}",
@@ -285,6 +282,8 @@ class VaryingCoefficientGP(ChoosesStructure):
         """Why a method that others have cannot do with these fields."""
         if method == "vecchia":
             return self.vecchia_refusal()
+        if method == "hsgp":
+            return f"method 'hsgp' does not serve: {why}" if (why := self.basis_refusal()) else ""
         if method in SITES:
             return self.sites_refusal()
         return super().unserved(method)

@@ -10,10 +10,12 @@ from scipy.optimize import minimize
 
 from zoo.inference.run.progress import ClimbProgress
 
-__all__ = ["Search", "bounds_of", "maximal_evidence", "starts_of"]
+__all__ = ["Search", "apart_of", "bounds_of", "maximal_evidence", "starts_of"]
 
 # Lengthscales, in standard deviations of t, at which the search for the evidence may start.
 _LENGTHSCALES = (0.25, 0.7, 2.0)
+# Of several components, those of the others and of one.
+_APART = (2.0, 0.1)
 # Free coordinates further from the start than this are at their bound; lengthscales are held nearer.
 _BOUND, _BOUND_OF_LENGTHSCALE = 9.0, 5.0
 
@@ -29,9 +31,10 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int, tol: float) -> t
         search = Search(space, bar, max_iter, tol, space.restraint())
         metric = None
         if getattr(space, "coarse", None) is not None:
-            first = search.run(starts, low, high, coarse=True)
+            apart = [[np.clip(z, low, high)] for z in apart_of(space)]
+            first = search.run_several([starts, *apart], low, high)
             # What was learned of the curvature there makes the steps of the second search.
-            metric, starts = np.asarray(first.hess_inv.todense()), [np.asarray(first.x)]
+            metric, starts = first.spread, [np.asarray(first.x)]
         found = search.run(starts, low, high, metric=metric)
     if search.best is None:
         raise np.linalg.LinAlgError("The evidence is not finite anywhere on the way.")
@@ -64,7 +67,10 @@ class Search:
         coarse: bool = False,
         metric: np.ndarray | None = None,
     ) -> Any:
-        """A search from the best start; with ``metric``, an inverse Hessian, in coordinates where it is 1."""
+        """A search from the best start; with ``metric``, an inverse Hessian, in coordinates where it is 1.
+
+        The result has ``spread``, what the search itself has learned of the inverse Hessian.
+        """
         self._worst, self._value = (0.0, np.zeros(len(low))), np.inf
         options = {"coarse": True} if coarse else {}
 
@@ -73,14 +79,23 @@ class Search:
 
         start = starts[0]
         if len(starts) > 1:
-            start = min(starts, key=lambda z: objective(z)[0])
+
+            def at(z: np.ndarray) -> float:
+                self.space.begin()
+                return objective(z)[0]
+
+            start = min(starts, key=at)
+            self.space.begin()
             self.space.start_afresh()
+            self._value = np.inf
         settings: dict[str, Any] = {"maxiter": self.max_iter, "maxcor": 20, "ftol": self.tol, "gtol": 1e-7}
         if metric is None:
-            return minimize(
+            found = minimize(
                 objective, start, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
                 callback=self._report, options=settings,
             )  # fmt: skip
+            found.spread = np.asarray(found.hess_inv.todense())
+            return found
         # A start this near needs no last digits.
         settings["ftol"] = 10.0 * self.tol
         root = np.linalg.cholesky(metric + 1e-12 * np.trace(metric) * np.eye(len(metric)))
@@ -93,7 +108,7 @@ class Search:
             value, gradient = objective(np.clip(z, low, high))
             return value, root.T @ np.where((z >= low) & (z <= high), gradient, 0.0)
 
-        return minimize(
+        found = minimize(
             whitened,
             np.zeros(len(start)),
             jac=True,
@@ -101,6 +116,30 @@ class Search:
             callback=self._report,
             options=settings,
         )
+        found.spread = root @ np.asarray(found.hess_inv.todense()) @ root.T
+        return found
+
+    def run_several(self, groups: list[list[np.ndarray]], low: np.ndarray, high: np.ndarray) -> Any:
+        """With some of the rows, the best of the searches from the best start of each group.
+
+        Where one component is short and another one long, the evidence has an optimum for each order of the two, and
+        the evidence at a start does not say which optimum is higher.
+        """
+        if len(groups) == 1:
+            return self.run(groups[0], low, high, coarse=True)
+        found = []
+        for starts in groups:
+            self.space.begin()
+            one = self.run(starts, low, high, coarse=True)
+            if self.best is not None:
+                self.space.begin()  # each with the neighbours of its own end
+                value = self._objective(z := self.best, {"coarse": True})[0]
+                found.append((value, z, one))
+        if not found:
+            return one
+        _, self.best, best = min(found, key=lambda part: part[0])
+        best.x = self.best
+        return best
 
     def _objective(self, z: np.ndarray, options: dict[str, bool]) -> tuple[float, np.ndarray]:
         try:
@@ -125,22 +164,34 @@ class Search:
 
 
 def starts_of(space: Any) -> list[np.ndarray]:
-    """Starts that differ in the lengthscales of components."""
-    coordinates = space.coordinates
-    positions = [
-        coordinates.position(name)
-        for name in coordinates.hypers
+    """Starts that differ in the lengthscales of components, which are alike."""
+    positions = _positions(space)
+    if not positions:
+        return [space.coordinates.start]
+    return [_moved(space, [word] * len(positions)) for word in (*space.short_lengthscales, *_LENGTHSCALES)]
+
+
+def apart_of(space: Any) -> list[np.ndarray]:
+    """Starts where one of several components is short, and the others are long; none of spaces with one optimum."""
+    n = len(_positions(space)) if space.several_optima else 0
+    return [_moved(space, [_APART[i == k] for i in range(n)]) for k in range(n)] if n > 1 else []
+
+
+def _positions(space: Any) -> list[slice]:
+    """Where the lengthscales of components stand."""
+    return [
+        space.coordinates.position(name)
+        for name in space.coordinates.hypers
         if name.endswith("lengthscale") and not name.startswith("instance_")
     ]
-    if not positions:
-        return [coordinates.start]
-    result = []
-    for lengthscale in (*space.short_lengthscales, *_LENGTHSCALES):
-        z = coordinates.start.copy()
-        for position in positions:
-            z[position] += np.log(lengthscale / _LENGTHSCALES[1])
-        result.append(z)
-    return result
+
+
+def _moved(space: Any, lengthscales: list[float]) -> np.ndarray:
+    """The start with these lengthscales of components."""
+    z = np.array(space.coordinates.start)
+    for position, lengthscale in zip(_positions(space), lengthscales, strict=True):
+        z[position] += np.log(lengthscale / _LENGTHSCALES[1])
+    return z
 
 
 def bounds_of(space: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -60,8 +60,14 @@ class Space:
     short_lengthscales: ClassVar[tuple[float, ...]] = ()
     """Lengthscales, in standard deviations of t, at which the search may start too."""
 
+    several_optima: ClassVar[bool] = False
+    """Whether the search starts several times where components may be short or long."""
+
     dear_far_away: ClassVar[bool] = False
     """Whether the evidence takes long at hyper-parameters that are far from those of its last fresh start."""
+
+    def begin(self) -> None:
+        """Called before the evidence at each of several starts: makes what serves near it alone."""
 
     def start_afresh(self) -> None:
         """Called where a search has chosen its start from several: makes what serves near it alone."""

@@ -80,6 +80,7 @@ class VecchiaSpace(Space):
     values_name = ""
     nugget: float | None = None
     """Standard deviation of what is added to the functions, where they are not integrated out."""
+    several_optima = True
     # Nearest rows show what sines would not, and from far above a short range the evidence has no way down to it.
     short_lengthscales = (0.01, 0.03, 0.1)
 
@@ -93,6 +94,21 @@ class VecchiaSpace(Space):
     def forget(self) -> None:
         """Drop the neighbours, which the next evaluation chooses anew."""
         self._near.clear()
+
+    def begin(self) -> None:
+        """Choose neighbours at each start: with those of another one its evidence may be far too low."""
+        self.forget()
+
+    _ordered_by = "_order"  # what says in which order rows are conditioned on each other
+
+    def conditioned(self) -> tuple[Any, dict[str, np.ndarray]]:
+        """The order of the rows, and those that each is given, as they were chosen last."""
+        return getattr(self, self._ordered_by), dict(self._near)
+
+    def condition(self, order: Any, near: dict[str, np.ndarray]) -> None:
+        """Take the order and the neighbours of another space of the same rows."""
+        setattr(self, self._ordered_by, order)
+        self._near = dict(near)
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.factory.ordering_seed, stream])
@@ -157,7 +173,10 @@ class VecchiaSpace(Space):
         """Of every row the rows that it is conditioned on, chosen at the first ``theta`` of a stage of the search."""
         if stage not in self._near:
             self._near.clear()
-            self._near[stage] = nearest_before(self._places(theta), self.factory.n_neighbours, self.threads)
+            some = self.coarse if stage == "coarse" else None
+            self._near[stage] = nearest_before(
+                self._places(theta), self.factory.n_neighbours, self.threads, some
+            )
         return self._near[stage]
 
     # ------------------------------------------------------------ evidence

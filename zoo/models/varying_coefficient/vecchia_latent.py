@@ -85,7 +85,12 @@ class JointLatents(NamedTuple):
 class LatentVecchiaSpace(VecchiaSpace):
     """Functions whose posterior is normal at the mode, each latent given its nearest ones."""
 
+    _ordered_by = "_latents"
+    several_optima = False  # a search takes a minute
     dear_far_away = True  # from where the preconditioner was made
+
+    def begin(self) -> None:
+        """Nothing: a preconditioner for every start would take longer than the search from it."""
 
     def start_afresh(self) -> None:
         """Make the neighbours and the preconditioner anew."""

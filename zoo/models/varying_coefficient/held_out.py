@@ -1,0 +1,78 @@
+"""How well models predict rows that they have not seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from zoo.core.fit import Fit
+from zoo.core.function_law import function_law
+from zoo.core.predictive_law import parameters_beside, response_law
+from zoo.core.responses import of_rows
+from zoo.core.row_laws import NormalMixture
+from zoo.data.multitask import MultiTaskData
+from zoo.likelihoods.derivatives import log_density
+from zoo.support.quick import QUICK
+
+__all__ = ["held_out_density", "log_predictive_density"]
+
+# Folds that the rows are dealt to, and held-out rows that are enough to compare models by. With 3,000 rows of one fold,
+# of prices with outliers, chance decided between models whose densities differ by 0.02 a row.
+_FOLDS, _ENOUGH = 5, 10_000
+# Of a function that is normal at a row, for responses whose density given it is not normal.
+_QUANTILES = 200
+
+
+def held_out_density(factories: Sequence[Any], data: MultiTaskData, seed: int) -> np.ndarray:
+    """Mean log predictive density (factory,) of rows that were held out of the fit, on the user's scale.
+
+    The rows are dealt to five folds at random. Of many rows, folds that hold 10,000 are enough. Weights of rows count.
+    Each fit gives every row its nearest ones (method "vecchia"), which takes seconds.
+    """
+    order = np.random.default_rng(seed).permutation(data.n_rows)
+    fold = np.empty(data.n_rows, dtype=np.int64)
+    fold[order] = np.arange(data.n_rows) % _FOLDS
+    total, rows, weights = np.zeros(len(factories)), 0, 0.0
+    for k in range(_FOLDS):
+        train, test = data.take(fold != k), data.take(fold == k)
+        weight = np.ones(test.n_rows) if test.weight is None else test.weight
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit to all rows warns again
+            for i, factory in enumerate(factories):
+                fit = factory.fit(train, "vecchia", draws=2, chains=1, random_seed=seed, progress=False)
+                total[i] += weight @ log_predictive_density(fit, test)
+        rows, weights = rows + test.n_rows, weights + float(weight.sum())
+        if rows >= _ENOUGH:
+            break
+    return total / weights
+
+
+def log_predictive_density(fit: Fit, test: MultiTaskData) -> np.ndarray:
+    """Log density (n,), or log probability, of each response of known tasks, where all draws of a fit share a law of f.
+
+    With normal noise it has a closed form. For other responses their density is averaged over quantiles of f.
+    """
+    rows, posterior, rng = fit.rows_to_predict(test, None, None, False, 1)
+    law = response_law(fit, rows, posterior, rng)
+    if law is not None:
+        return np.asarray(law.log_density(test.original_y()))
+    known = function_law(fit, rows, rng)
+    if not isinstance(known, NormalMixture):
+        raise TypeError(
+            f"{type(fit.factory).__name__} has no normal law of its functions by method {fit.method!r}."
+        )
+    parameters = {name: v[0] for name, v in of_rows(parameters_beside(fit, rows, known), rows.task).items()}
+    f, likelihood = pt.dvector("f"), fit.factory.likelihood
+    density = pytensor.function(
+        [f], log_density(likelihood, f, likelihood.encode(test), parameters), mode=QUICK
+    )
+    quantiles = norm.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    found = np.array([density(known.mean[0] + known.sd[0] * z) for z in quantiles])
+    return np.asarray(logsumexp(found, axis=0) - np.log(_QUANTILES))

@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal, norm, poisson
 import zoo
 from zoo.core.methods import UnsupportedMethodError
 from zoo.models.varying_coefficient import structure_search
-from zoo.models.varying_coefficient.held_out import held_out_density, log_predictive_density
+from zoo.models.varying_coefficient.held_out import held_out_score, scores
 from zoo.models.varying_coefficient.ranges import pilot_fit
 
 Part = zoo.VaryingComponent
@@ -69,20 +69,21 @@ def test_each_structure_taken_is_the_best_of_its_step(found):
 # ---------------------------------------------------------------- held-out rows
 
 
-def test_densities_of_held_out_rows_are_normal_ones():
-    """The weighted mean of normal densities at what the fits of five folds predict, by scipy."""
+def test_scores_of_held_out_rows_are_integrals_of_squared_distances():
+    """The weighted mean of integrals of (F(u) - 1{u >= y})^2 at what the fits of five folds predict, on a grid."""
     data = replace(rows(60), weight=np.linspace(0.5, 1.5, 60))
     model = zoo.VaryingCoefficientGP()
     fold = np.empty(60, dtype=int)
     fold[np.random.default_rng(3).permutation(60)] = np.arange(60) % 5
-    total = 0.0
+    u, total = np.linspace(-20.0, 20.0, 40_001)[:, None], 0.0
     for k in range(5):
         test = data.take(fold == k)
         fit = model.fit(data.take(fold != k), "vecchia", draws=2, chains=1, random_seed=3, progress=False)
         said = fit.predict(test, ci_prob=0.9)
         sd = (said["upper"] - said["lower"]).to_numpy() / (2.0 * norm.ppf(0.95))
-        total += np.sum(test.weight * norm.logpdf(test.y, said["mean"], sd))
-    assert_allclose(held_out_density([model], data, 3), [total / data.weight.sum()], rtol=1e-6)
+        distance = (norm.cdf(u, said["mean"].to_numpy(), sd) - (u >= test.y)) ** 2
+        total -= np.sum(test.weight * distance.sum(axis=0) * 1e-3)
+    assert_allclose(held_out_score([model], data, 3), [total / data.weight.sum()], rtol=2e-3)
 
 
 def test_probabilities_of_held_out_counts_are_averages_over_draws():
@@ -97,7 +98,7 @@ def test_probabilities_of_held_out_counts_are_averages_over_draws():
     mean, sd = fit.factory.conditional_moments(fit, rows_, rng)
     f = mean + sd * rng.standard_normal((200_000, 20))
     by_draws = np.log(poisson.pmf(test.y, np.exp(f)).mean(axis=0))
-    assert_allclose(log_predictive_density(fit, test), by_draws, atol=0.02)
+    assert_allclose(scores(fit, test), by_draws, atol=0.02)
 
 
 # ---------------------------------------------------------------- known truths

@@ -213,6 +213,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "zoo/models/varying_coefficient/held_out.py",
         "train, test = data.take(fold != k), data.take(fold == k)",
         "train, test = data, data.take(fold == k)",
-        ("tests/models/test_varying_structure.py::test_densities_of_held_out_rows_are_normal_ones",),
+        (
+            "tests/models/test_varying_structure.py::test_scores_of_held_out_rows_are_integrals_of_squared_distances",
+        ),
     ),
 )

@@ -14,7 +14,8 @@ lowers the score, are not found.
 
 Functions of the features that are not linear need many rows before they predict well. The evidence counts what they
 cost meanwhile, and says little of what they do with all rows. So such a model is searched for by its score among its
-like, and compared with the best one that has coefficients by the density of rows held out of the fits of both.
+like, and compared with the best one that has coefficients by how well rows are predicted that were held out of the
+fits of both (:mod:`zoo.models.varying_coefficient.held_out`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Structure:
         One row for each structure that was tried, in the order of the search: the ``step`` of the search, the
         ``change`` that makes it of the structure before, its ``log_evidence`` for one row, the number of learned
         ``parameters``, its ``score``, and whether it was ``taken``. With ``curved=True`` the last two rows are the best
-        model of each kind, and ``held_out`` is the mean log density of rows that were held out of its fit.
+        model of each kind, and ``held_out`` is the mean score of rows that were held out of its fit: minus the
+        continuous ranked probability score, or the log probability of labels and counts.
     changes : tuple of str
         The changes that were taken, in words. Empty where the model given is the best.
     """

@@ -10,7 +10,7 @@ import numpy as np
 
 from zoo.data.multitask import MultiTaskData
 from zoo.models.varying_coefficient.component import VaryingComponent
-from zoo.models.varying_coefficient.held_out import held_out_density
+from zoo.models.varying_coefficient.held_out import held_out_score
 from zoo.models.varying_coefficient.ranges import Pilot, pilot_fit
 
 __all__ = ["StructureSearch"]
@@ -154,7 +154,7 @@ class StructureSearch:
     def _compare(self, linear: _Tried, changes: list[str]) -> None:
         """Keep the better of the best model and a linear one, by held-out rows."""
         both = (linear, self.best)
-        values = held_out_density([one.factory for one in both], self.data, self.first.ordering_seed)
+        values = held_out_score([one.factory for one in both], self.data, self.first.ordering_seed)
         better = int(values[1] > values[0])
         self.step += 1
         for i, (one, words) in enumerate(zip(both, ("coefficients", _CURVED), strict=True)):
@@ -164,7 +164,7 @@ class StructureSearch:
             self.best, self.changes = linear, changes
         if self.progress:
             print(
-                f"structure: {('coefficients', _CURVED)[better]} (mean log density of held-out rows "
+                f"structure: {('coefficients', _CURVED)[better]} (mean score of held-out rows "
                 f"{values[better]:.4f}, else {values[1 - better]:.4f})"
             )
 

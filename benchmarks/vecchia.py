@@ -215,9 +215,12 @@ def king_county(splits: int) -> None:
     print("| method | MAE of log price | ratio to sines | cover of 90% | fit s | predict s |")
     print("|---|---|---|---|---|---|")
     least = None
-    settings: dict[str, tuple[dict[str, Any], str]] = {
+    settings: dict[str, tuple[dict[str, Any], str | None]] = {
         **{name: ({"task_kernel": parts}, method) for name, (parts, method) in models.items()},
         "features in a kernel too": ({"task_kernel": wide, **curved}, "vecchia"),
+        "nothing set": ({}, None),
+        "nothing set, sines": ({}, "hsgp"),
+        "structure chosen": ({"structure": "curved"}, "vecchia"),
     }
     for name, (fields, method) in settings.items():
         found = []

@@ -81,11 +81,11 @@ class Search:
         if len(starts) > 1:
 
             def at(z: np.ndarray) -> float:
-                self.space.begin()
+                if not self.space.dear_far_away:
+                    self.space.start_afresh()
                 return objective(z)[0]
 
             start = min(starts, key=at)
-            self.space.begin()
             self.space.start_afresh()
             self._value = np.inf
         settings: dict[str, Any] = {"maxiter": self.max_iter, "maxcor": 20, "ftol": self.tol, "gtol": 1e-7}
@@ -129,10 +129,10 @@ class Search:
             return self.run(groups[0], low, high, coarse=True)
         found = []
         for starts in groups:
-            self.space.begin()
+            self.space.start_afresh()
             one = self.run(starts, low, high, coarse=True)
             if self.best is not None:
-                self.space.begin()  # each with the neighbours of its own end
+                self.space.start_afresh()  # each with the neighbours of its own end
                 value = self._objective(z := self.best, {"coarse": True})[0]
                 found.append((value, z, one))
         if not found:

@@ -66,11 +66,12 @@ class Space:
     dear_far_away: ClassVar[bool] = False
     """Whether the evidence takes long at hyper-parameters that are far from those of its last fresh start."""
 
-    def begin(self) -> None:
-        """Called before the evidence at each of several starts: makes what serves near it alone."""
-
     def start_afresh(self) -> None:
-        """Called where a search has chosen its start from several: makes what serves near it alone."""
+        """Drop what serves near the last start alone.
+
+        It is called where a search has chosen its start from several, and before each of them unless
+        ``dear_far_away``.
+        """
 
     _last: Any = None  # what was found last, from which the next search for it starts
 

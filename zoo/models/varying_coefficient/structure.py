@@ -49,7 +49,7 @@ class Structure:
         ``change`` that makes it of the structure before, its ``log_evidence`` for one row, the number of learned
         ``parameters``, its ``score``, and whether it was ``taken``. With ``curved=True`` the last two rows are the best
         model of each kind, and ``held_out`` is the mean score of rows that were held out of its fit: minus the
-        continuous ranked probability score, or the log probability of labels and counts.
+        continuous ranked probability score where the noise is normal, else the log density or log probability.
     changes : tuple of str
         The changes that were taken, in words. Empty where the model given is the best.
     """

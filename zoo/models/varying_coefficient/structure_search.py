@@ -60,6 +60,7 @@ class StructureSearch:
         self.data, self.progress = data, progress
         self.first = factory
         self.names = factory.prepare(data).feature_names
+        self._only_constant = len(self.names) == 1 and factory.has_constant
         self.table: list[dict[str, Any]] = []
         self.changes: list[str] = []
         self.step = 0
@@ -75,7 +76,7 @@ class StructureSearch:
         return tried
 
     def _note(self, change: str, tried: _Tried) -> None:
-        """Add a row to the table."""
+        """Add one row, which says what was found of this structure, to the table of the search."""
         self.table.append({
             "step": self.step, "change": change, "log_evidence": tried.pilot.value / tried.pilot.n_rows,
             "parameters": tried.pilot.size, "score": tried.score, "held_out": np.nan, "taken": False,
@@ -125,7 +126,7 @@ class StructureSearch:
     def try_curved(self) -> None:
         """Search among models whose functions are not linear, and take the best if it predicts held-out rows better."""
         linear, changes = self.best, list(self.changes)
-        if not linear.factory.is_linear or self.names == ("intercept",):
+        if not linear.factory.is_linear or self._only_constant:
             return
         self.step += 1
         found, given = linear.factory.components, self.first.components
@@ -199,7 +200,7 @@ class StructureSearch:
                 two = replace(factory, task_kernel=(replace(own, name="near"), replace(own, name="far")))
                 yield False, "two components, near and far", two, *self._apart(parts[0], "near", "far")
             return
-        if len(self.names) == 1 and factory.has_constant:  # no features but the constant one
+        if self._only_constant:
             return
         if len(parts) == 1 and factory.has_constant and parts[0].component.features == "all":
             own = parts[0].component

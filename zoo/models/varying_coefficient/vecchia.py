@@ -95,8 +95,8 @@ class VecchiaSpace(Space):
         """Drop the neighbours, which the next evaluation chooses anew."""
         self._near.clear()
 
-    def begin(self) -> None:
-        """Choose neighbours at each start: with those of another one its evidence may be far too low."""
+    def start_afresh(self) -> None:
+        """Drop the neighbours: with those of another start the evidence may be far too low."""
         self.forget()
 
     _ordered_by = "_order"  # what says in which order rows are conditioned on each other

@@ -89,13 +89,6 @@ class LatentVecchiaSpace(VecchiaSpace):
     several_optima = False  # a search takes a minute
     dear_far_away = True  # from where the preconditioner was made
 
-    def begin(self) -> None:
-        """Nothing: a preconditioner for every start would take longer than the search from it."""
-
-    def start_afresh(self) -> None:
-        """Make the neighbours and the preconditioner anew."""
-        self.forget()
-
     def __init__(self, factory: VaryingDescription, rows: VaryingRows, y: np.ndarray):
         scale = factory.prepare(rows).fitted.scale
         assert scale is not None

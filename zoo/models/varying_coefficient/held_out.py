@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.special import logsumexp, ndtr, ndtri
 
 from zoo.core.fit import Fit
 from zoo.core.function_law import function_law
@@ -69,7 +68,8 @@ def scores(fit: Fit, test: MultiTaskData) -> np.ndarray:
         said = fit.predict(test, random_seed=1)
         mean, sd = said["mean"].to_numpy(), said["sd"].to_numpy()
         z = (test.original_y() - mean) / sd
-        spread = z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / np.sqrt(np.pi)
+        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+        spread = z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi)
         return np.asarray(-sd * spread)
     rows, _, rng = fit.rows_to_predict(test, None, None, False, 1)
     known = function_law(fit, rows, rng)
@@ -82,6 +82,6 @@ def scores(fit: Fit, test: MultiTaskData) -> np.ndarray:
     density = pytensor.function(
         [f], log_density(likelihood, f, likelihood.encode(test), parameters), mode=QUICK
     )
-    quantiles = norm.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    quantiles = ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
     found = np.array([density(known.mean[0] + known.sd[0] * z) for z in quantiles])
     return np.asarray(logsumexp(found, axis=0) - np.log(_QUANTILES))

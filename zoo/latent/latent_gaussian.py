@@ -32,7 +32,7 @@ for the second:
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
@@ -44,21 +44,6 @@ from zoo.latent.mode_movement import second_derivative, solve_near
 from zoo.latent.newton import Step, climb
 
 __all__ = ["Dense", "Evidence", "LowRank", "Mode", "evidence", "find_mode"]
-
-
-class _Solver(Protocol):
-    """A covariance with the information W added."""
-
-    log_det: float
-
-    def R(self, b: np.ndarray) -> np.ndarray:
-        """The product R b."""
-
-    def R_diagonal(self) -> np.ndarray:
-        """The diagonal of R."""
-
-    def variance(self) -> np.ndarray:
-        """The diagonal of the posterior covariance."""
 
 
 class Dense:
@@ -222,10 +207,6 @@ class _LowRankSolver:
     def variance(self) -> np.ndarray:
         kept = 1.0 / (1.0 + self.own * self.W)
         return kept**2 * self._shared_variance + self.own * kept
-
-    def posterior_factor(self) -> np.ndarray:
-        """Lower Cholesky factor of M, the posterior precision of the whitened function at the inducing points."""
-        return self.factor
 
 
 # ---------------------------------------------------------------- the mode

@@ -168,7 +168,8 @@ def make_population(mean: np.ndarray, cov: np.ndarray, variance: np.ndarray) -> 
     """Population with the root of its covariance, whose variances are checked."""
     if not np.min(variance) > SMALLEST:
         raise FloatingPointError(
-            "the noise variance fell to zero in float64: a noise_floor or a noise_prior keeps it above."
+            "the noise variance fell to zero in float64: a noise_floor keeps it above, or a prior of the noise, such "
+            "as InverseGammaOfSquare(1, 0.1)."
         )
     return Population(mean, cov, cholesky_factor(cov, "the covariance of the population"), variance)
 

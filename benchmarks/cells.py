@@ -2,7 +2,8 @@
 
     python benchmarks/cells.py
 
-T = 20 tasks, D = 10 features, N = 1,000 rows, simulated, unless a case says another size. "augmentation" is Gibbs
+T = 20 tasks, D = 10 features, N = 1,000 rows, simulated, unless a case says another size; varying coefficients have
+two features, and one task. "augmentation" is Gibbs
 without the moves under the likelihood that it takes where a label is rare. Both engines have compiled before the clock
 starts: a first fit of few draws is thrown away, and of NUTS the time that nutpie reports for sampling
 is taken. Both run the same chains one after the other, with nothing else on the machine.
@@ -48,6 +49,16 @@ def rows(
     else:
         y = f + 0.4 * rng.standard_t(4.0, N)
     return zoo.MultiTaskData.from_arrays(X, y, task)
+
+
+def varying(responses: str, n_rows: int, seed: int = 0) -> zoo.MultiTaskData:
+    """Rows whose intercept and two coefficients vary over one continuous variable."""
+    rng = np.random.default_rng(seed)
+    X, t = rng.standard_normal((n_rows, 2)), rng.uniform(0.0, 10.0, n_rows)
+    f = np.cos(t) + 1.5 * np.sin(t) * X[:, 0] + np.cos(0.5 * t) * X[:, 1]
+    labels = np.where(f + rng.logistic(size=n_rows) > 0.0, 1.0, -1.0)
+    y = labels if responses == "labels" else f + 0.3 * rng.standard_t(4.0, n_rows)
+    return zoo.MultiTaskData.from_arrays(X, y, np.zeros(n_rows, dtype=int), t=t)
 
 
 def measured(
@@ -96,6 +107,15 @@ CASES: dict[str, tuple[Any, ...]] = {
     "MultiTaskKernelMachine, ordinal": ("MultiTaskKernelMachine", {}, "ordinal", None),
     "MultiTaskKernelMachine, student_t": ("MultiTaskKernelMachine", {}, "student_t", None),
     "MultiTaskKernelMachine, negative_binomial": ("MultiTaskKernelMachine", {}, "negative_binomial", None),
+    **{
+        f"VaryingCoefficientGP, {word}, {what}": ("VaryingCoefficientGP", fields, word, n_rows)
+        for word in ("hinge", "epsilon_insensitive", "laplace_noise", "gaussian", "student_t", "logistic")
+        for what, fields, n_rows in (
+            ("150 rows", {}, 150),
+            ("300 rows", {}, 300),
+            ("2,000 rows, sines", {"approximation": "hsgp"}, 2000),
+        )
+    },
 }  # fmt: skip
 
 
@@ -114,7 +134,7 @@ def main() -> None:
         if arguments.only and not any(part in name for part in arguments.only):
             continue
         factory = getattr(zoo, model)(likelihood=word, **fields)
-        data = rows(factory.likelihood.responses, *shape)
+        data = (varying if model == "VaryingCoefficientGP" else rows)(factory.likelihood.responses, *shape)
         for method in arguments.methods:
             r = measured(factory, data, method, arguments.draws, arguments.chains)
             print(

@@ -23,6 +23,7 @@ from scipy.linalg import cho_solve
 from scipy.special import expit, log_expit, logsumexp
 
 import zoo
+from zoo.core.context import Context
 from zoo.experiments.housing import split
 from zoo.models.varying_coefficient.sites import SITES, SiteSpace
 from zoo.models.varying_coefficient.spaces import FunctionSpace, inputs_of
@@ -93,7 +94,7 @@ def at_one_point(train: zoo.MultiTaskData, test: zoo.MultiTaskData, draws: int) 
     laplace, _ = fit.state
     z = laplace.recorded(fit.posterior.isel(chain=0, draw=0))
     rows, y = laplace.rows, laplace.y
-    new = model.prepare(test, fit.population_data)
+    new = model.design(test, Context(fit.population_data))
     K = laplace.matrix(z, laplace.inputs, laplace.inputs)
     K[np.diag_indices_from(K)] += 1e-8 * np.mean(np.diag(K))
     root = np.linalg.cholesky(K)

@@ -41,7 +41,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def count_evaluations(machine: zoo.MultiTaskKernelMachine, data: zoo.MultiTaskData) -> int:
     """Values of the evidence that the search takes, each with its derivative."""
-    space = kernel_sides.space_of(machine, machine.prepare(data), data.y)
+    space = kernel_sides.space_of(machine, machine.design(data), data.y)
     original, calls = kernel_machine.log_evidence, []
 
     def counted(*arguments: Any) -> Any:
@@ -102,7 +102,7 @@ def hinge() -> None:
     machine.fit(labels, "map", tol=1.0, random_seed=0, progress=False)
     for tol in (1e-3, 1e-5):
         fit, ours = timed(lambda tol=tol: machine.fit(labels, "map", tol=tol, random_seed=0, progress=False))
-        space = kernel_sides.space_of(machine, machine.prepare(labels), machine.validate(labels))
+        space = kernel_sides.space_of(machine, machine.design(labels), machine.validate(labels))
         features = task_features(labels.X, labels.task, space.numbers(space.coordinates.start))
         svm = LinearSVC(C=2 * C, loss="hinge", tol=tol, fit_intercept=False, max_iter=100_000, random_state=0)
         _, theirs = timed(lambda svm=svm, features=features: svm.fit(features, labels.y))
@@ -148,7 +148,7 @@ def aligned() -> None:
     K = kernel_matrix(kernel, points)
     y = multivariate_normal(cov=K + 0.3 * np.eye(n * T), allow_singular=True).rvs(random_state=2)
     data = zoo.MultiTaskData.from_multilabel(X, y.reshape(T, n).T)
-    rows = machine.prepare(data)
+    rows = machine.design(data)
     found = {}
     for kind in (kernel_spaces.AlignedSpace, kernel_spaces.FunctionSpace):
         space = kind(machine, rows, data.y)

@@ -68,7 +68,7 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
 def sampler(data: zoo.MultiTaskData) -> dict[str, float]:
     """Start and sweep of the Gibbs sampler."""
     model, rng = zoo.NIWLinear(), np.random.default_rng(1)
-    kernel = model.gibbs_kernel(model.prepare(data), model.validate(data))
+    kernel = model.gibbs_kernel(model.design(data), model.validate(data))
     start, state = seconds(lambda: kernel.initialise(rng))
     sweeps = min(seconds(lambda: kernel.sweep(rng, state))[0] for _ in range(10))
     return {"start": start, "sweep": sweeps}

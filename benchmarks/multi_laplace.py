@@ -60,7 +60,7 @@ def school() -> None:
 
 def reference(factory: zoo.MultiLaplaceGP, data: zoo.MultiTaskData, best: float, ours: float) -> None:
     """L-BFGS-B on eq (11); the norm has a gradient but at zero, where 0 is taken."""
-    rows: Any = factory.prepare(data)
+    rows: Any = factory.design(data)
     X, T, D = rows.X, rows.n_tasks, rows.n_features
     parts = [(X[own], rows.y[own]) for own in rows.rows_by_task()]
     C, B = float(factory.penalty), float(factory.noise_rate)

@@ -79,7 +79,7 @@ def run_zoo(
         scale_matrix=1.0,
         likelihood=zoo.Gaussian(noise=zoo.likelihoods.InverseGammaOfSquare(*NOISE), per_task=("noise",)),
     )
-    kernel = model.gibbs_kernel(model.prepare(data), model.validate(data), group_moves=moves)
+    kernel = model.gibbs_kernel(model.design(data), model.validate(data), group_moves=moves)
     options = {"tune": 0, "chains": 1, "cores": 1, "threads": 1, "progress": False}
     run_chains(kernel, draws=2, random_seed=0, **options)  # compiles
     start = time.perf_counter()
@@ -157,7 +157,7 @@ def simulate_constant(seed: int, T: int = 40, n: int = 20) -> zoo.MultiTaskData:
 def compare_moves(name: str, data: zoo.MultiTaskData, model: zoo.NIWLinear, draws: int, more: int) -> None:
     """Print the sampler with and without its moves, four chains each, ``more`` times the draws without."""
     print(f"\n{name}, 4 chains")
-    data, rates = model.prepare(data), []
+    data, rates = model.design(data), []
     kernels = [model.gibbs_kernel(data, model.validate(data), group_moves=moves) for moves in (False, None)]
     for label, kernel, kept in zip(
         ("without moves", "with moves"), kernels, (more * draws, draws), strict=True

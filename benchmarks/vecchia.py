@@ -341,7 +341,7 @@ def zoo_moments(
     model = zoo.VaryingCoefficientGP(likelihood=kind, approximation=approximation)
     fit = model.fit(Data.from_arrays(None, y, t=t), "vecchia" if name == "vecchia" else "laplace", **SETTINGS)
     some = Data.from_arrays(None, np.resize(y, len(new)), t=new)
-    found = latent_moments(fit, fit.factory.prepare(some, fit.population_data, fit.data))
+    found = latent_moments(fit, fit.factory.design(some, fit.context))
     assert found is not None
     return found[0], found[1] ** 2
 

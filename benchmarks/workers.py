@@ -87,7 +87,7 @@ def measured(n_tasks: int) -> dict[str, float]:
     found: dict[str, float] = {}
     found["batches"], data = read(n_tasks)
     model = zoo.NIWLinear()
-    kernel = model.gibbs_kernel(model.prepare(data), model.validate(data), group_moves=False)
+    kernel = model.gibbs_kernel(model.design(data), model.validate(data), group_moves=False)
     from zoo.inference.gibbs.sharded_population import shards_of
 
     (shard,) = shards_of(kernel, 1)

@@ -35,11 +35,11 @@ METHODS = {
         "logistic": ["laplace", "gibbs", "nuts"],
     },
     "VaryingCoefficientGP": {
-        **{word: [*_LATENT[:3], "vecchia", "nuts"] for word in LIKELIHOODS},
-        "gaussian": ["exact", "hsgp", "inducing", "vecchia", "nuts"],
-        "logistic": [*_LATENT[:3], "vecchia", "ep", "variational", "nuts"],
+        **{word: [*_LATENT[:3], "vecchia", *_GIBBS[word]] for word in LIKELIHOODS},
+        "gaussian": ["exact", "hsgp", "inducing", "vecchia", "gibbs", "nuts"],
+        "logistic": [*_LATENT[:3], "vecchia", "ep", "variational", "gibbs", "nuts"],
         **{
-            key: ["nuts"]
+            key: _GIBBS[key]
             for key in (
                 "laplace_noise",
                 "hinge",
@@ -112,7 +112,7 @@ def test_refusals(model, word):
             "which needs likelihood='gaussian', not Logistic. Choose from gibbs, nuts",
         ),
         ("MultiTaskKernelMachine", "hinge", "laplace", "Hinge has corners. Choose from gibbs, nuts"),
-        ("VaryingCoefficientGP", "hinge", "laplace", "Hinge has corners. Choose from nuts"),
+        ("VaryingCoefficientGP", "hinge", "laplace", "Hinge has corners. Choose from gibbs, nuts"),
         ("MaxMargin", "multinomial_logit", "gibbs", "of MaxMargin knows no choices.*Choose from nuts"),
         ("VaryingCoefficientGP", "multinomial_logit", "laplace", "knows no choices.*Choose from nuts"),
         ("MultiTaskKernelMachine", "student_t", "exact", "integrates functions out"),
@@ -145,7 +145,7 @@ def test_a_cell_predicts_known_and_new_rows(model, word):
     fit, again = (factory.fit(data, "gibbs", **options) for _ in range(2))
     for name, values in fit.posterior.items():
         np.testing.assert_array_equal(values, again.posterior[name])
-    dims = factory.variable_dims(factory.prepare(data), factory.validate(data))
+    dims = factory.variable_dims(factory.design(data), factory.validate(data))
     for name in factory.likelihood.learned:
         assert fit.posterior[name].dims == ("chain", "draw", *dims.get(name, ()))
     predicted = fit.predict(X[:4], task=TASK[:4], random_seed=1)
@@ -171,7 +171,7 @@ def test_weights_leave_probit_to_nuts(model):
     ):
         factory.fit(weighted, "gibbs")
     with pytest.raises(ValueError, match="the augmentation of Probit takes no weights"):
-        factory.gibbs_kernel(factory.prepare(weighted), np.where(weighted.y > 0, 1.0, -1.0))
+        factory.gibbs_kernel(factory.design(weighted), np.where(weighted.y > 0, 1.0, -1.0))
     if model in ("MaxMargin", "NonparametricMaxMargin"):
         balanced = getattr(zoo, model)(likelihood="probit", class_weight="balanced")
         assert balanced.choose_method(None, data) == "nuts"

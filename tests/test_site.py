@@ -64,7 +64,7 @@ def test_gallery_has_a_card_for_every_model_with_its_methods():
     cards = _cards()
     assert set(cards) == set(table.index)
     for name, card in cards.items():
-        own, _, brought = re.search(r"^Methods: (.*)\.$", card, re.MULTILINE)[1].partition("; ")
+        own, _, brought = re.search(r"^Methods: (.*?)\.$", card, re.MULTILINE | re.DOTALL)[1].partition("; ")
         assert re.findall(r"`(\w+)`", own) == table.loc[name, "methods"].split(", "), name
         others = set(re.findall(r"(\w+) \(", table.loc[name, "other_methods"]))
         # Of kernel machines the losses with a corner have method "map", which the list leaves out.

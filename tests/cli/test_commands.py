@@ -86,7 +86,7 @@ class TestStart:
     def test_list_shows_every_method_and_fits_the_terminal(self, capsys):
         assert main(["list"]) == 0
         out = capsys.readouterr().out
-        assert "methods: exact, hsgp, inducing, vecchia, nuts" in out
+        assert "methods: exact, hsgp, inducing, vecchia, gibbs, nuts" in out
         assert "laplace (student_t, logistic" in out
         assert max(map(len, out.splitlines())) < 80
 

@@ -373,7 +373,7 @@ def test_the_bar_follows_what_is_worst():
 
 def test_the_bar_leaves_columns_without_order_alone(rows):
     model = zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive")
-    kernel = model.gibbs_kernel(model.prepare(rows), model.validate(rows))
+    kernel = model.gibbs_kernel(model.design(rows), model.validate(rows))
     assert kernel.unordered == ("Z",)
     assert "Z" in run_chains(kernel, draws=2, tune=1, chains=1, random_seed=1, progress=False)[0]
 

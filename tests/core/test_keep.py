@@ -64,7 +64,7 @@ def test_moments_are_those_of_the_draws(fits):
 def test_predictions_are_the_exact_mixture_over_the_population(fits):
     """Against Bayes' rule for each draw by the rows of the task, with the inverse of their covariance."""
     fit, keep = fits["population"], fits["draws"]
-    rows = fit.factory.prepare(fit.data)
+    rows = fit.factory.design(fit.data)
     rng = np.random.default_rng(3)
     X = 5.0 + 2.0 * rng.standard_normal((4, 3))
     tasks = ["task 3", "task 0", "task 3", "task 11"]
@@ -222,14 +222,14 @@ def test_who_cannot_do_without_draws_says_why(case):
 class Doubled(zoo.NIWLinear):
     """A subclass whose rows are not those of the user."""
 
-    def prepare(self, data, train=None, known=None):
-        rows = super().prepare(data, train, known)
+    def design(self, data, context=None):
+        rows = super().design(data, context)
         return replace(rows, inputs=2.0 * rows.inputs)
 
 
 def test_a_subclass_with_hooks_of_its_own_keeps_all_draws(tmp_path):
     data = make_data()
-    with pytest.raises(UnsupportedMethodError, match="Doubled overrides `prepare`"):
+    with pytest.raises(UnsupportedMethodError, match="Doubled overrides `design`"):
         Doubled().fit(data, keep="population", **SHORT)
     assert Doubled().fit(data, **SHORT).predict(np.ones((1, 3)), "task 1")["mean"].notnull().all()
 

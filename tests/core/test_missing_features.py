@@ -118,7 +118,7 @@ def test_a_fit_predicts_complete_rows_rows_with_gaps_and_its_own(fit, tmp_path):
 def test_blocks_of_rows_take_their_own_gaps(fit, monkeypatch):
     """Predictions of many rows are made in blocks, each of which has a part of the gaps."""
     draws = {k: v.to_numpy() for k, v in fit.posterior.items()}
-    rows = fit.factory.prepare(fit.data)
+    rows = fit.factory.design(fit.data)
     rng = np.random.default_rng(0)
     whole, _ = predictive.predictive_draws(fit.factory, rows, draws, rng)
     monkeypatch.setattr(

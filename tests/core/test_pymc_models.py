@@ -370,7 +370,7 @@ def test_prior_density_by_change_of_variables(factory):
         expected.append(float(density(*like)) - np.linalg.slogdet(jacobian)[1])
         named_draws.append(forward(*like))
     posterior = {n: np.stack([np.asarray(d[i]) for d in named_draws])[None] for i, n in enumerate(named)}
-    rows = factory.prepare(data)
+    rows = factory.design(data)
     idata = to_datatree(factory, data, rows, data.y, posterior, {"lp": np.zeros((1, 4))}, "nuts", 0)
     fit = Fit(factory=factory, data=data, idata=idata, method="nuts")
     found = compute_log_prior(idata, model=fit.model, progressbar=False)["log_prior"]

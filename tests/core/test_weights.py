@@ -98,7 +98,7 @@ def test_the_model_has_the_density_of_repeated_rows(name, fields, kind, weight):
     logps, points = [], None
     for data in _pair(kind, weight):
         y = factory.validate(data)
-        model = factory.assemble(factory.prepare(data), y)[0]
+        model = factory.assemble(factory.design(data), y)[0]
         points = _points(model) if points is None else points
         logps.append(_logp_and_gradient(model, points))
     for (value, slope), (expected, other) in zip(*logps, strict=True):
@@ -151,14 +151,13 @@ def test_an_engine_gives_what_it_gives_of_repeated_rows(name, fields, kind, meth
     # With one seed the draws are the same to rounding, as everything that an engine sees of the rows is; searches for
     # a largest evidence stop a little apart, by their tolerance. Rows that repeat exactly take the noise of a smooth
     # function to zero, where searches end anywhere: it is held.
+    chance = _is_chance(name, fields, method)
     if name in _SMOOTH and kind == "real":
         word = fields.get("likelihood", "gaussian")
         given = {"gaussian": zoo.Gaussian(noise=0.4), "student_t": zoo.StudentT(noise=0.4, degrees=5.0)}
         fields = {**fields, "likelihood": given.get(word, word)}
     factory = _factory(name, fields)
-    if _is_chance(name, fields, method) or (
-        method.name == "hsgp" and fields.get("likelihood", "gaussian") != "gaussian"
-    ):
+    if chance or (method.name == "hsgp" and fields.get("likelihood", "gaussian") != "gaussian"):
         pytest.skip("draws depend on the number of rows: the density is compared above")
     if method.name == "map" and fields.get("likelihood") in ("hinge", "epsilon_insensitive"):
         pytest.importorskip("sklearn")
@@ -374,5 +373,5 @@ def test_weights_are_kept_by_every_factory_when_rows_are_prepared():
     # A factory whose prepared rows lose their weights would leave them out of every engine.
     for name, fields, kind in CASES:
         weighted, _ = _pair(kind, MIXED)
-        prepared = _factory(name, fields).prepare(replace(weighted))
+        prepared = _factory(name, fields).design(replace(weighted))
         assert prepared.weight is not None, name

@@ -138,8 +138,8 @@ def test_new_data_keep_the_names(data, fit):
         kernel_rows(weighted, data),
         joined(data, data.take([0])),
         more_rows(fit, data),
-        zoo.NIWGaussianProcess().prepare(data),
-        zoo.MultiLaplaceGP().prepare(data),
+        zoo.NIWGaussianProcess().design(data),
+        zoo.MultiLaplaceGP().design(data),
     )
     for new in kept:
         assert new.t_names == ("long", "lat"), new

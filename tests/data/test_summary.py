@@ -296,8 +296,8 @@ def test_other_models_likelihoods_and_hooks_refuse_a_summary():
             return super().latent(data, priors) ** 2
 
     class Prepared(zoo.NIWLinear):
-        def prepare(self, data, *others):
-            return super().prepare(data, *others)
+        def design(self, data, context=None):
+            return super().design(data, context)
 
     for factory, reason in (
         (zoo.NIWLinear(likelihood="student_t"), "StudentT needs each"),
@@ -305,7 +305,7 @@ def test_other_models_likelihoods_and_hooks_refuse_a_summary():
         (zoo.PooledGP(), "not linear"),
         (zoo.MultiTaskKernelMachine(), "not linear"),
         (Squared(), "not linear"),
-        (Prepared(), "hook `prepare`"),
+        (Prepared(), "hook `design`"),
     ):
         with pytest.raises(ValueError, match=reason):
             factory.build(data)

@@ -227,7 +227,7 @@ class WrongDegrees(NormalInverseWishartKernel):
 @pytest.mark.parametrize("resimulate", [False, True])
 def test_a_wrong_kernel_is_found(data, resimulate):
     factory = zoo.NIWLinear()
-    right = factory.gibbs_kernel(factory.prepare(data), data.y)
+    right = factory.gibbs_kernel(factory.design(data), data.y)
     wrong = WrongDegrees(**{name: getattr(right, name) for name in right.__dataclass_fields__})
     result = kernel_test(
         factory, data, sweeps=3, resimulate=resimulate, size=120, kernel=wrong.with_response, random_seed=1
@@ -251,7 +251,7 @@ class _Changed:
 def test_a_kernel_that_is_not_compared_as_a_whole_is_refused(data):
     """What is not finite, and what is not recorded, was left out of the comparison: nothing was rejected."""
     factory = zoo.NIWLinear()
-    right = factory.gibbs_kernel(factory.prepare(data), data.y)
+    right = factory.gibbs_kernel(factory.design(data), data.y)
     changes = {
         "'coefficients' not finite": lambda record: {
             **record,

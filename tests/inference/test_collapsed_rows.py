@@ -188,7 +188,7 @@ def test_the_task_covariance_is_drawn_anew_before_shared_coefficients_look_at_it
     X = rng.standard_normal((20, 3))
     data = zoo.MultiTaskData.from_arrays(X, np.where(rng.random(20) < 0.5, 1, -1), task)
     model = zoo.MaxMargin(shared=shared) if shared else zoo.MaxMargin()
-    prepared = model.prepare(data)
+    prepared = model.design(data)
     kernel = model.gibbs_kernel(prepared, model.validate(data))
     state = kernel.initialise(rng)
     before, coefficients = state["P"].copy(), state["H"].copy()

@@ -221,7 +221,7 @@ def test_when_the_moves_are_taken(model):
     data = zoo.MultiTaskData.from_arrays(X, y, TASK)
 
     def taken(data, **options):
-        kernel = factory.gibbs_kernel(factory.prepare(data), data.y, **options)
+        kernel = factory.gibbs_kernel(factory.design(data), data.y, **options)
         return kernel.initialise(np.random.default_rng(0))["moves"] is not None
 
     assert taken(data)
@@ -237,7 +237,7 @@ def test_function_values_follow_the_moves(model):
     X, y, _, _ = rare_rows(D=4)
     factory = getattr(zoo, model)(likelihood="logistic")
     data = zoo.MultiTaskData.from_arrays(X, y, TASK)
-    kernel = factory.gibbs_kernel(factory.prepare(data), data.y)
+    kernel = factory.gibbs_kernel(factory.design(data), data.y)
     state, seen = kernel.initialise(np.random.default_rng(0)), []
     draw = kernel.augmentation.draw
 

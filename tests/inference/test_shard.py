@@ -34,7 +34,7 @@ def _data(n_tasks, rows=6, n_features=3, seed=0):
 
 def _kernel(data, **fields):
     factory = zoo.NIWLinear(**fields)
-    return factory.gibbs_kernel(factory.prepare(data), factory.validate(data), group_moves=False)
+    return factory.gibbs_kernel(factory.design(data), factory.validate(data), group_moves=False)
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_the_posterior_is_that_of_one_process():
 def test_sweeps_keep_the_joint_law(pi):
     """Null: parameters and responses keep their joint law. False alarm: 1e-5 / 40, as in tests/statistical."""
     data, factory = _data(5, rows=2, n_features=2), zoo.NIWLinear(pi=pi)
-    prepared = factory.prepare(data)
+    prepared = factory.design(data)
     names = ("population_mean", "feature_cov", "noise", *(("pi",) if pi == "learned" else ()))
 
     def statistics(draws):

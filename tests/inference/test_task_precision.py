@@ -53,7 +53,7 @@ def test_draws_are_those_of_an_identity_matrix(case):
     one, other = (factory.fit(data, **RUN) for factory in (word, matrix))
     for name, values in other.posterior.items():
         np.testing.assert_allclose(one.posterior[name], values, rtol=1e-6, atol=1e-9, err_msg=str(name))
-    kernel = word.gibbs_kernel(word.prepare(data), word.validate(data))
+    kernel = word.gibbs_kernel(word.design(data), word.validate(data))
     assert kernel.initialise(np.random.default_rng(0))["P"].shape == (0, 0)
 
 

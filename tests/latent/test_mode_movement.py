@@ -50,7 +50,7 @@ def test_gradient_is_that_of_differences(likelihood, approximation):
         y = np.minimum(y, 4.0) + 1.0
     data = zoo.MultiTaskData.from_arrays(None, y, t=t)
     factory = zoo.VaryingCoefficientGP(likelihood=likelihood, approximation=approximation, n_inducing=20)
-    space = space_of(factory, factory.prepare(data), factory.likelihood.encode(data))
+    space = space_of(factory, factory.design(data), factory.likelihood.encode(data))
 
     def evidence(z):
         space.forget()  # weights start from the mode before

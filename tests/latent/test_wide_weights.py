@@ -135,7 +135,7 @@ def test_the_side_goes_by_shape(fields, shared, kind, rng):
     """Same evidence and derivative as on the side of the weights, whichever side is taken."""
     data = _rows(shared, rng)
     machine = Machine(**fields)
-    prepared = machine.prepare(data)
+    prepared = machine.design(data)
     space = space_of(machine, prepared, data.y, aligned=True)
     assert type(space) is kind
     weights = WeightSpace(machine, prepared, data.y)
@@ -154,7 +154,7 @@ def test_narrow_data_stay_with_the_weights(rng):
     X = rng.standard_normal((12, D))
     data = zoo.MultiTaskData.from_arrays(X=X, y=X[:, 0], task=np.repeat(np.arange(3), 4))
     machine = Machine()
-    assert type(space_of(machine, machine.prepare(data), data.y)) is WeightSpace
+    assert type(space_of(machine, machine.design(data), data.y)) is WeightSpace
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -22,7 +22,7 @@ from zoo.models.kernel_machine.sides import space_of
 def _space(name):
     machine, make, kind = MACHINES[name]
     data = make()
-    space = space_of(machine, machine.prepare(data), machine.validate(data), aligned=True)
+    space = space_of(machine, machine.design(data), machine.validate(data), aligned=True)
     assert type(space) is kind
     return machine, data, space
 
@@ -135,7 +135,7 @@ def test_standardized_data_come_back_on_their_scale():
 def test_model_has_the_kernel_as_prior_covariance(name):
     """f is linear in its white variables: its Jacobian times its transpose is the kernel matrix."""
     machine, data, space = _space(name)
-    prepared = machine.prepare(data)
+    prepared = machine.design(data)
     model, f = machine.assemble(prepared, data.y)
     white = [v for v in model.free_RVs if v.name in ("_own", "_shared", "_values")]
     point = model.initial_point()

@@ -51,7 +51,7 @@ def test_a_subclass_with_its_own_kernel_keeps_every_method():
     data = simulated_tasks()
     machine = TwoDials(lam=1.0)
     assert list(machine.methods) == list(Machine().methods)
-    space = space_of(machine, machine.prepare(data), data.y)
+    space = space_of(machine, machine.design(data), data.y)
     gradient = log_evidence(space, space.coordinates.start)[1]
     for i, step in enumerate(1e-5 * np.eye(space.coordinates.size)):
         up, down = (log_evidence(space, space.coordinates.start + s * step)[0] for s in (1, -1))
@@ -181,7 +181,7 @@ def test_vectors_and_matrices_are_learned(kernel, learn):
     assert np.isfinite(
         machine.build(data).compile_logp(mode="FAST_COMPILE")(machine.build(data).initial_point())
     )
-    space = space_of(machine, machine.prepare(data), data.y)
+    space = space_of(machine, machine.design(data), data.y)
     _, gradient = log_evidence(space, space.coordinates.start)
     for i, step in enumerate(1e-5 * np.eye(space.coordinates.size)):
         up, down = (log_evidence(space, space.coordinates.start + s * step)[0] for s in (1, -1))

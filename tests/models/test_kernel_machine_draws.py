@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pymc as pm
 import pytest
 
 import zoo
@@ -15,6 +16,7 @@ from tests.models.kernel_machines import DRAWS, MACHINES, FeatureOne, Machine, p
 from zoo.kernels import MeanRegularised, kernel_matrix
 from zoo.likelihoods import Hinge
 from zoo.likelihoods.resolve import resolve
+from zoo.models.kernel_machine import methods as engine
 from zoo.models.kernel_machine.methods import log_evidence
 from zoo.models.kernel_machine.sides import space_of
 
@@ -23,7 +25,7 @@ from zoo.models.kernel_machine.sides import space_of
 def test_gibbs_of_the_square_loss_against_quadrature():
     """Hyper-parameters on a grid of evidence times prior; 3 means, 2 chains of 1,000: |z| < 4.5, false alarm 2e-5."""
     machine, data, space = Machine(amplitude=0.8), simulated_tasks(), None
-    space = space_of(machine, machine.prepare(data), data.y)
+    space = space_of(machine, machine.design(data), data.y)
     axes = [np.linspace(-7, 7, 61), np.linspace(-2.0, 1.0, 61)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     log_density = np.array([log_evidence(space, z)[0] + space.log_prior(z) for z in grid])
@@ -117,13 +119,43 @@ def test_laplace_evidence_is_at_its_maximum():
     data = simulated_tasks("hinge", rows=(20, 15, 18, 22))
     machine = Machine(likelihood="logistic")
     fit = machine.fit(data, "laplace", **DRAWS)
-    space = space_of(machine, machine.prepare(data), machine.validate(data))
+    space = space_of(machine, machine.design(data), machine.validate(data))
     draw = fit.posterior.isel(chain=0, draw=0)
     z = space.coordinates.pack({n: draw[n].to_numpy() for n in space.coordinates.hypers})
     best = fit.idata["sample_stats"]["log_evidence"].to_numpy().max()
     for v in np.eye(len(z)):
         for step in (0.1, -0.1):
             assert mode_at(space, z + step * v).log_evidence <= best + 1e-8
+
+
+@pytest.mark.parametrize(
+    ("word", "kernel"),
+    [("logistic", "word"), ("logistic", "matern"), ("student_t", "matern"), ("negative_binomial", "word")],
+)
+def test_the_derivative_of_laplace_evidence_is_its_difference_quotient(word, kernel):
+    """For coefficients and function values, with weights, and where the information is an expectation (student_t)."""
+    rng = np.random.default_rng(0)
+    task, X = np.repeat([0, 1, 2], 12), rng.standard_normal((36, 2))
+    f = X[:, 0] + 0.5 * task
+    y = {
+        "logistic": np.where(f + rng.logistic(size=36) > 0.5, 1.0, -1.0),
+        "student_t": f + rng.standard_t(3.0, 36),
+        "negative_binomial": rng.poisson(np.exp(0.5 * f)).astype(float),
+    }[word]
+    data = zoo.MultiTaskData.from_arrays(X, y, task, weight=rng.uniform(0.5, 2.0, 36))
+    matern = zoo.kernels.MeanRegularised(n_tasks=3, lam=0.4, base=pm.gp.cov.Matern52(2, ls=1.0))
+    fields = {"kernel": matern, "learn": ("lam", "ls")} if kernel == "matern" else {}
+    machine = zoo.MultiTaskKernelMachine(likelihood=word, **fields)
+    space = space_of(machine, machine.design(data), machine.validate(data))
+    z = space.coordinates.start + 0.1 * np.arange(space.coordinates.size)
+    _, gradient = engine._laplace_evidence(space, z)
+    step = 1e-4
+    expected = [
+        (engine.mode_at(space, z + step * e).log_evidence - engine.mode_at(space, z - step * e).log_evidence)
+        / (2.0 * step)
+        for e in np.eye(len(z))
+    ]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_laplace_predictions_count_rows_by_their_weights():

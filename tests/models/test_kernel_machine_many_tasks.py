@@ -48,7 +48,7 @@ def dense(data, a=A, lam=LAM, noise=NOISE, Q=None, extra=0):
 def law(data, Q="identity"):
     """The engine's law of the coefficients at given hyper-parameters."""
     machine = Machine(lam=LAM, amplitude=A, Q=Q, likelihood=zoo.Gaussian(noise=NOISE))
-    space = space_of(machine, machine.prepare(data), machine.validate(data))
+    space = space_of(machine, machine.design(data), machine.validate(data))
     z = space.coordinates.start
     return space, space.gaussian(space.numbers(z), NOISE**2)
 
@@ -257,7 +257,7 @@ def test_the_prior_density_needs_no_matrix_of_tasks():
     machine = Machine(Q=Q, lam=LAM, amplitude=A)
     data, u = make_data(T=5), np.random.default_rng(5).standard_normal((2, 5))
     found = machine.prior_density(
-        "coefficients", machine.prepare(data), {"coefficients": pt.as_tensor(u)}
+        "coefficients", machine.design(data), {"coefficients": pt.as_tensor(u)}
     ).eval()
     B = A**2 * ((1.0 - LAM) * np.ones((5, 5)) + LAM * 5 * np.eye(5))
     wanted = multivariate_normal.logpdf(u.T.ravel(), cov=np.kron(B, Q))
@@ -275,8 +275,8 @@ def linear_rows(D):
 class Doubled(Machine):
     """A subclass whose rows are not those of the user."""
 
-    def prepare(self, data, train=None, known=None):
-        return super().prepare(data, train, known)
+    def design(self, data, context=None):
+        return super().design(data, context)
 
 
 REFUSED = {
@@ -287,7 +287,7 @@ REFUSED = {
     "nothing is learned": (
         Machine(lam=0.5, amplitude=1.0, likelihood=zoo.Gaussian(noise=1.0)), "exact", "are numbers, so that there are"
     ),
-    "a hook": (Doubled(), "exact", "Doubled overrides `prepare`"),
+    "a hook": (Doubled(), "exact", "Doubled overrides `design`"),
 }  # fmt: skip
 
 

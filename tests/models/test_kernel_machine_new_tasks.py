@@ -23,7 +23,7 @@ def test_new_task_is_a_task_without_rows():
     machine = Machine(lam=lam, amplitude=amplitude, likelihood=Gaussian(noise=noise))
     fit = machine.fit(data, "exact", draws=20_000, chains=1, random_seed=1, progress=False)
     drawn = machine.new_task(fit.posterior, ["a", "b"], np.random.default_rng(1))["coefficients"][0]
-    space = space_of(machine, machine.prepare(data), data.y)
+    space = space_of(machine, machine.design(data), data.y)
     sums = space.unit_sums.scaled(noise**-2)
     empty = type(sums)(
         np.concatenate([sums.S, np.zeros((1, *sums.S.shape[1:]))]),

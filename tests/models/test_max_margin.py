@@ -177,7 +177,7 @@ def test_density_of_the_weighted_model(loss):
 
 def test_balanced_classes_weigh_the_same_in_each_task():
     data = _data("hinge")
-    prepared = zoo.MaxMargin(class_weight="balanced").prepare(data)
+    prepared = zoo.MaxMargin(class_weight="balanced").design(data)
     for rows in data.rows_by_task():
         by_class = [prepared.weight[rows][data.y[rows] == label].sum() for label in (-1, 1)]
         assert by_class[0] == pytest.approx(by_class[1])

@@ -510,7 +510,7 @@ def test_condition_draws_the_noise_that_the_labels_tell(scale):
         "kappa": np.full((*shape, 2, 3), 1e-12), "kappa_scale": np.full((*shape, 2), 1e-12),
         "noise": np.full((*shape, 3), 0.1),
     }  # fmt: skip
-    rows, stats = factory.prepare(data), {"lp": np.zeros(shape)}
+    rows, stats = factory.design(data), {"lp": np.zeros(shape)}
     idata = zoo.core.storage.to_datatree(factory, data, rows, data.y, posterior, stats, "nuts", 0)
     fit = factory.fit_class(factory=factory, data=data, idata=idata, method="nuts")
     y = scale * rng.normal(size=8)

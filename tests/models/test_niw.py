@@ -209,7 +209,7 @@ def test_starting_values_come_back():
     """``set_values`` puts a draw into the state."""
     data = tasks_of_a_population()
     model = zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",)), scale_matrix=0.3)
-    kernel = model.gibbs_kernel(model.prepare(data), data.y)
+    kernel = model.gibbs_kernel(model.design(data), data.y)
     rng = np.random.default_rng(0)
     first, second = kernel.initialise(rng), kernel.initialise(rng)
     for _ in range(3):

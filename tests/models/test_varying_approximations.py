@@ -28,6 +28,7 @@ from tests.models.varying import (
     shown_at,
     values_of,
 )
+from zoo.core.context import Context
 from zoo.likelihoods import Gaussian
 from zoo.models.varying_coefficient import methods as varying_fit
 from zoo.models.varying_coefficient.stationary import log_density as log_spectrum
@@ -126,7 +127,7 @@ def test_all_inducing_points_are_exact(approximation):
         assert log_evidence(other) == pytest.approx(log_evidence(exact), abs=1e-5)
         X, t = new_places(data)
         assert_allclose(shown_at(other, X, t), shown_at(exact, X, t), atol=tolerance)
-    assert other.posterior["inducing_values"].sizes["inducing"] == len(other.factory.prepare(data).points)
+    assert other.posterior["inducing_values"].sizes["inducing"] == len(other.factory.design(data).points)
 
 
 def test_vfe_is_below_the_evidence_and_fitc_is_not_bound():
@@ -200,7 +201,7 @@ def test_the_model_that_nuts_samples_is_that_of_the_engine(approximation, learne
         **BARE,
     )
     fit = factory.fit(data, {"none": "exact", "hsgp": "hsgp"}.get(approximation, "inducing"), **DRAWS)
-    model, f = factory.assemble(factory.prepare(data), data.y)
+    model, f = factory.assemble(factory.design(data), data.y)
     point = {name: np.zeros_like(value) for name, value in model.initial_point().items()}
     if learned:
         point["lengthscale_log__"] = np.log(values_of(fit)["lengthscale"])
@@ -213,7 +214,7 @@ def test_the_model_that_nuts_samples_is_that_of_the_engine(approximation, learne
     slopes = model.compile_fn(pytensor.gradient.jacobian(value, white), mode=QUICK)(point)
     J = np.hstack(slopes)
     centre = model.compile_fn(value, mode=QUICK)(point)  # of functions that are seen given the responses
-    found, sd = fit.factory.latent_moments(fit, fit.factory.prepare(data, data, data))
+    found, sd = fit.factory.latent_moments(fit, fit.factory.design(data, Context(data, data)))
     known = fit.state[1].known
     if approximation in (
         "fitc",
@@ -282,7 +283,7 @@ def test_a_basis_is_offered_where_there_is_a_spectral_density(make):
     )
     factory, data = replace(FIXED, task_kernel=component), places(30)
     if make not in ("RATQUAD", "SUM", "MULTIPLE"):
-        assert not factory.kernel_of(factory.prepare(data)).has_basis
+        assert not factory.kernel_of(factory.design(data)).has_basis
         with pytest.raises(ValueError, match="basis of sines"):
             factory.fit(data, "hsgp", **DRAWS)
         return

@@ -27,6 +27,7 @@ from tests.models.varying import (
     on_tree,
     places,
 )
+from zoo.core.context import Context
 from zoo.core.methods import UnsupportedMethodError
 from zoo.likelihoods import Gaussian
 from zoo.models.varying_coefficient.spaces import space_of
@@ -80,7 +81,7 @@ def test_laplace_against_importance_sampling(response, amplitude, evidence_error
     expected, error, mean, sd = by_importance(response, data, amplitude)
     assert error < 0.005
     assert log_evidence(fit) == pytest.approx(expected, abs=evidence_error)
-    found, found_sd = fit.factory.latent_moments(fit, fit.factory.prepare(data))
+    found, found_sd = fit.factory.latent_moments(fit, fit.factory.design(data))
     assert np.abs((found - mean) / sd).max() < mean_error
     assert np.abs(found_sd / sd - 1.0).max() < 0.12
 
@@ -133,7 +134,7 @@ def test_nuts_is_exact_where_hyperparameters_are_given(kind):
     exact = factory.fit(data, fast, **DRAWS)
     sampled = factory.fit(data, "nuts", draws=2000, chains=2, random_seed=1, progress=False)
     f = sampled.predict_draws(rows, random_seed=2)["f"].to_numpy()
-    mean, sd = exact.factory.latent_moments(exact, exact.factory.prepare(rows, data, data))
+    mean, sd = exact.factory.latent_moments(exact, exact.factory.design(rows, Context(data, data)))
     for i in range(12):
         for values, expected in ((f[:, :, i], mean[i]), ((f[:, :, i] - mean[i]) ** 2, sd[i] ** 2)):
             found, error = mean_and_error(values)
@@ -147,7 +148,7 @@ def test_spaces_of_other_responses_agree(response):
     smooth = Component(kernel="squared_exponential", lengthscale=0.8, amplitude=0.9, n_basis=40, boundary=5.0)
     factory = replace(fixed(response), task_kernel=smooth)
     exact = factory.fit(data, "laplace", **DRAWS)
-    rows = exact.factory.prepare(data, data, data)
+    rows = exact.factory.design(data, Context(data, data))
     expected = exact.factory.latent_moments(exact, rows)
     for approximation in ("hsgp", "fitc"):
         other = factory.fit(data, "laplace", approximation=approximation, **DRAWS)
@@ -175,7 +176,7 @@ def test_gradient_of_a_space_is_that_of_differences(response):
         factory = Varying(
             task_kernel=component, likelihood=response, approximation=approximation, n_inducing=8
         )
-        rows = factory.prepare(data)
+        rows = factory.design(data)
         space = space_of(factory, rows, factory.validate(data))
         assert_gradient_of_differences(space, approximation)
 
@@ -194,7 +195,7 @@ def test_gradient_of_every_kind_of_hyperparameter():
         (Varying(approximation="vfe", n_inducing=9), data),
     ]
     for factory, rows in cases:
-        space = space_of(factory, factory.prepare(rows), factory.validate(rows))
+        space = space_of(factory, factory.design(rows), factory.validate(rows))
         assert_gradient_of_differences(space, factory)
 
 
@@ -207,8 +208,8 @@ def test_closed_form_of_laplace_is_what_the_draws_say(response):
     fit = fixed(response).fit(data, "laplace", draws=4000, chains=1, random_seed=1, progress=False)
     X, t = new_places(data, 12)
     f = fit.predict_draws(X, t=t, random_seed=2)["f"].to_numpy()[0]
-    rows = fit.factory.prepare(
-        replace(data.take(np.arange(12)), inputs=X, row=np.arange(12), t=t), data, data
+    rows = fit.factory.design(
+        replace(data.take(np.arange(12)), inputs=X, row=np.arange(12), t=t), Context(data, data)
     )
     mean, sd = fit.factory.latent_moments(fit, rows)
     assert np.abs((f.mean(axis=0) - mean) / (sd / np.sqrt(len(f)))).max() < 4.5
@@ -241,7 +242,7 @@ def test_one_class_alone():
 def test_methods_that_a_response_does_not_have():
     data = places()
     with pytest.raises(
-        UnsupportedMethodError, match=r"laplace.*Choose from exact, hsgp, inducing, vecchia, nuts"
+        UnsupportedMethodError, match=r"laplace.*Choose from exact, hsgp, inducing, vecchia, gibbs, nuts"
     ):
         Varying().fit(data, "laplace", **DRAWS)
     with pytest.raises(

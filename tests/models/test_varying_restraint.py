@@ -80,7 +80,7 @@ def test_its_derivative_is_that_of_differences(kernel: str, amplitude: str) -> N
         X=rng.normal(size=(60, 2)), y=rng.normal(size=60), t=rng.uniform(size=(60, 2))
     )
     factory = zoo.VaryingCoefficientGP(task_kernel=kernel, amplitude=amplitude, approximation="hsgp")
-    rows = factory.prepare(data)
+    rows = factory.design(data)
     restraint = Restraint.of(space_of(factory, rows, factory.validate(data)))
     assert restraint is not None
     start = restraint.coordinates.start
@@ -98,7 +98,7 @@ def test_amplitudes_that_are_given_are_left_alone() -> None:
         X=rng.normal(size=(40, 1)), y=rng.normal(size=40), t=rng.uniform(size=(40, 1))
     )
     factory = zoo.VaryingCoefficientGP(amplitude=50.0, approximation="hsgp")
-    restraint = Restraint.of(space_of(factory, factory.prepare(data), factory.validate(data)))
+    restraint = Restraint.of(space_of(factory, factory.design(data), factory.validate(data)))
     assert restraint is not None
     value, gradient = restraint(restraint.coordinates.start)
     assert value == 0.0 and not gradient.any()

@@ -29,7 +29,7 @@ def labels(n, seed=0, weight=None):
 def test_the_gradient_in_the_hyperparameters_is_that_of_differences(method):
     data, _ = labels(40, weight=np.linspace(0.5, 1.5, 40))
     model = zoo.VaryingCoefficientGP(likelihood="logistic")
-    rows = model.prepare(data)
+    rows = model.design(data)
     space = SiteSpace(method, model, rows, model.validate(data))
     z = np.full(space.coordinates.size, 0.2)
     _, gradient = space.evidence(z)

@@ -117,7 +117,7 @@ def test_other_kernels_of_tasks():
         component = Component(kernel=kernel, lengthscale=lengthscale)
         fit = Varying(task_kernel=component, **BARE).fit(data, "exact", **DRAWS)
         v = values_of(fit)
-        part = fit.factory.kernel_of(fit.factory.prepare(data)).parts[0]
+        part = fit.factory.kernel_of(fit.factory.design(data)).parts[0]
         B = zoo.kernels.evaluate.fixed_number(part._kernel(v).task_matrix())
         K = v["amplitude"] ** 2 * B[np.ix_(data.task, data.task)] * (data.X @ data.X.T)
         expected = stats.multivariate_normal(cov=K + v["noise"] ** 2 * np.eye(data.n_rows)).logpdf(data.y)

@@ -218,7 +218,7 @@ def test_a_feature_named_intercept_is_told_from_the_constant_one():
     part = zoo.VaryingComponent(features="intercept", n_basis=8)
     fit = zoo.VaryingCoefficientGP(task_kernel=part).fit(data, "hsgp", draws=2, chains=1, progress=False)
     assert fit.coefficients([[5.0]])["feature"].to_numpy().tolist() == ["(intercept)", "intercept"]
-    assert fit.factory.kernel_of(fit.factory.prepare(data)).parts[0].features == [0]
+    assert fit.factory.kernel_of(fit.factory.design(data)).parts[0].features == [0]
 
 
 def test_lengthscales_are_found_in_any_units_of_t():

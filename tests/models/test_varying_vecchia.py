@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import zoo
+from zoo.core.context import Context
 from zoo.core.factory import UnsupportedMethodError
 from zoo.likelihoods import Gaussian
 from zoo.models.varying_coefficient import methods as varying_fit
@@ -59,7 +60,7 @@ def all_rows(model: zoo.VaryingCoefficientGP) -> zoo.VaryingCoefficientGP:
 def test_evidence_and_gradient_are_exact_with_all_neighbours(name, weight):
     data, model = field(40, weight=weight), MODELS[name]
     y = model.validate(data)
-    exact, ours = (space_of(m, m.prepare(data), y) for m in (model, all_rows(model)))
+    exact, ours = (space_of(m, m.design(data), y) for m in (model, all_rows(model)))
     z = exact.coordinates.start + 0.2 * np.random.default_rng(3).standard_normal(exact.coordinates.size)
     value, gradient = exact.evidence(z)
     found, slopes = ours.evidence(z)
@@ -94,7 +95,7 @@ def test_components_whose_number_of_sines_is_given_are_shared():
     model = zoo.VaryingCoefficientGP(task_kernel=[sines, near], n_neighbours=99, n_neighbours_predict=99)
     fit = model.fit(data, "vecchia", **KW)
     v = {str(name): values.to_numpy()[0, 0] for name, values in fit.posterior.items()}
-    space = space_of(fit.factory, fit.factory.prepare(data), fit.factory.validate(data))
+    space = space_of(fit.factory, fit.factory.design(data), fit.factory.validate(data))
     kernel = space.shared
     assert [part.prefix for part in kernel.parts] == ["slow_"]
     S = np.exp(space._variances[0](space.recorded(fit.posterior.isel(chain=0, draw=0))))
@@ -105,7 +106,7 @@ def test_components_whose_number_of_sines_is_given_are_shared():
         return phi @ np.diag(S) @ psi.T + v["near_amplitude"] ** 2 * np.exp(-r)
 
     some = zoo.MultiTaskData.from_arrays(X=X, y=np.zeros(len(X)), t=t)
-    old, new = space.rows, fit.factory.prepare(some, data, data)
+    old, new = space.rows, fit.factory.design(some, Context(data, data))
     K = covariance(old, old) + v["noise"] ** 2 * np.eye(60)
     cross, y = covariance(new, old), data.y - data.y.mean()
     mean = cross @ np.linalg.solve(K, y) + data.y.mean()

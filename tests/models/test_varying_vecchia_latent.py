@@ -14,6 +14,7 @@ from scipy import stats
 import zoo
 from tests.daily import daily
 from tests.models.test_varying_vecchia import KW, PARTS, all_rows, new_rows
+from zoo.core.context import Context
 from zoo.core.factory import UnsupportedMethodError
 from zoo.likelihoods import StudentT
 from zoo.models.varying_coefficient import methods as varying_fit
@@ -63,7 +64,7 @@ def test_evidence_and_gradient_are_those_of_laplace_with_all_neighbours(name, ne
     model, kind = MODELS[name]
     data = counts(40, weight=name in ("components", "student", "pooled"), kind=kind)
     y = model.validate(data)
-    exact, ours = (space_of(m, m.prepare(data), y) for m in (model, all_rows(model)))
+    exact, ours = (space_of(m, m.design(data), y) for m in (model, all_rows(model)))
     z = exact.coordinates.start + 0.2 * np.random.default_rng(3).standard_normal(exact.coordinates.size)
     value, gradient = exact.evidence(z)
     found, slopes = ours.evidence(z)
@@ -82,9 +83,7 @@ def test_predictions_and_coefficients_are_those_of_laplace_with_all_neighbours(n
         fit.idata["posterior"][variable] = laplace.idata["posterior"][variable]
     vars(fit).pop("state", None)
     new = zoo.MultiTaskData.from_arrays(X=X, y=data.y[:7], t=t)
-    ours, theirs = (
-        latent_moments(f, f.factory.prepare(new, f.population_data, f.data)) for f in (fit, laplace)
-    )
+    ours, theirs = (latent_moments(f, f.factory.design(new, f.context)) for f in (fit, laplace))
     assert_allclose(ours, theirs, atol=1e-5)
     if model.is_linear and name != "pooled":
         ours, theirs = fit.coefficients(t), laplace.coefficients(t)
@@ -116,7 +115,7 @@ def test_many_latents_agree_with_dense_algebra(monkeypatch):
         fit.idata["posterior"][variable] = dense.idata["posterior"][variable]
     vars(fit).pop("state", None)
     new = zoo.MultiTaskData.from_arrays(X=X, y=data.y[:30], t=t)
-    rows = fit.factory.prepare(new, fit.population_data, fit.data)
+    rows = fit.factory.design(new, fit.context)
     monkeypatch.setattr(vecchia_latent, "ENTRIES", 4000)  # in blocks of ten rows
     ours = latent_moments(fit, rows)
     assert abs(fit.state[1].log_evidence - float(dense.idata["sample_stats"]["log_evidence"][0, 0])) < 6.0
@@ -132,7 +131,7 @@ def test_evidence_by_probes_has_the_gradient_of_differences(monkeypatch):
     monkeypatch.setattr(vecchia_latent, "_PILOT", 60)
     model = GP(likelihood="student_t", approximation="vecchia", n_neighbours=8)
     data = counts(150, kind="student")
-    space = space_of(model, model.prepare(data), model.validate(data))
+    space = space_of(model, model.design(data), model.validate(data))
     assert len(space.coarse) == 60
     z = space.coordinates.start + 0.1
     for coarse in (False, True):
@@ -174,7 +173,7 @@ def test_joint_draws_have_the_moments_of_the_functions(dense, monkeypatch):
     f = fit.predict_draws(X, t=t, random_seed=3)["f"].to_numpy()[0]
     assert np.array_equal(f[:, 0], f[:, -1])  # one function, so one value
     new = zoo.MultiTaskData.from_arrays(X=X, y=data.y[:8], t=t)
-    mean, sd = latent_moments(fit, fit.factory.prepare(new, fit.population_data, fit.data))
+    mean, sd = latent_moments(fit, fit.factory.design(new, fit.context))
     assert np.all(np.abs(f.mean(axis=0) - mean) < 4.5 * sd / 20.0)
     assert_allclose(f.std(axis=0), sd, rtol=0.16)
 
@@ -188,7 +187,7 @@ def test_order_of_the_rows_of_the_data_matters_by_the_seed_alone():
 
     def mean(model, data):
         fit = model.fit(data, "vecchia", **KW)
-        return latent_moments(fit, fit.factory.prepare(new, fit.population_data, fit.data))[0]
+        return latent_moments(fit, fit.factory.design(new, fit.context))[0]
 
     one = mean(model, data)
     for other in (
@@ -310,9 +309,9 @@ def test_intervals_of_functions_cover(kind):
             standardize=False, global_coefficients=False, approximation="vecchia", n_neighbours=15,
         )  # fmt: skip
         train, test = data.take(np.arange(n)), data.take(np.arange(n, n + 500))
-        rows = model.prepare(train)
+        rows = model.design(train)
         space = space_of(model, rows, model.validate(train))
-        mean, variance = space.moments(space.state(np.zeros(0)), model.prepare(test, train, train))
+        mean, variance = space.moments(space.state(np.zeros(0)), model.design(test, Context(train, train)))
         sd = np.sqrt(variance)
         covered += float(np.mean(np.abs(f[n:] - mean) < stats.norm.ppf(0.95) * sd))
     assert stats.binomtest(round(50 * covered), 50 * fields, 0.9).pvalue > 0.001
@@ -342,7 +341,7 @@ def test_evidence_is_that_of_gpboost(kind, theirs, neighbours, monkeypatch):
         standardize=False, global_coefficients=False, approximation="vecchia", n_neighbours=neighbours,
     )  # fmt: skip
     data = zoo.MultiTaskData.from_arrays(np.ones((200, 1)), y, t=t)
-    space = space_of(model, model.prepare(data), model.validate(data))
+    space = space_of(model, model.design(data), model.validate(data))
     assert space.evidence(np.zeros(0))[0] == pytest.approx(expected, abs=1e-5)
     with pytest.raises(UnsupportedMethodError, match="Learn one of them"):
         model.fit(data, "vecchia", **KW)

@@ -29,7 +29,7 @@ def data():
 
 def _moments(data, seed, loose, shares):
     factory = zoo.NIWLinear(covariance_prior="half_t", scale_matrix=1.0)
-    prepared = factory.prepare(data)
+    prepared = factory.design(data)
     kernel = factory.gibbs_kernel(prepared, prepared.y, loose=loose, sweep_shares=shares)
     draws = run_chains(kernel, draws=8000, tune=300, chains=4, random_seed=seed, progress=False, cores=1)[0]
     C, mean = draws["feature_cov"], draws["population_mean"]

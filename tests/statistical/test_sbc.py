@@ -17,22 +17,17 @@ from zoo.models.baselines import PooledTasks
 from zoo.registry import FACTORIES, get_factory
 
 pytestmark = pytest.mark.statistical
-# Minutes each: nutpie compiles the model, and draws a thousand times for each replication; a sweep of a kernel machine
-# is one for the functions of each task.
+# Minutes each: nutpie compiles the model, and draws a thousand times for each replication.
 _LONG = (
     "MaxMargin-gibbs-likelihood_EpsilonInsensitive(C_1.0, epsilon_0.3)",
     "NIWLinear-gibbs-likelihood_multinomial_logit-choices",
     "NIWLinear-gibbs-crossed-groups,-of-many-levels",
+    "VaryingCoefficientGP-gibbs",
 )
 _CASES = [
     pytest.param(
         case,
-        marks=[pytest.mark.scheduled]
-        * (
-            case.method == "nuts"
-            or (case.method == "gibbs" and case.model == "MultiTaskKernelMachine")
-            or case.name in _LONG
-        ),
+        marks=[pytest.mark.scheduled] * (case.method == "nuts" or case.name in _LONG),
     )
     for case in all_cases()
 ]

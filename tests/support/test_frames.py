@@ -206,7 +206,7 @@ class Looked(zoo.IndependentTasks):
 
 
 class Prepared(zoo.IndependentTasks):
-    def prepare(self, data, train=None, known=None):
+    def design(self, data, context=None):
         return data
 
 

@@ -51,8 +51,9 @@ class ModelFactory(ModelHooks):
         Adds the observed variable ``"y"``; here by the likelihood.
     ``new_task(posterior, names, rng)``
         Posterior draws for tasks that were not in the data.
-    ``prepare(data, train, known)``
-        The data as the model sees them, where a field sets the weights of rows or makes features of them.
+    ``design(data, context)``
+        The data as the model sees them, where a field sets the weights of rows or makes features of them; ``context``
+        says what was fitted, where these are other rows.
     ``prior_density(name, data, values)``
         The log prior density of a named variable that is made of auxiliary ones, for PyMC's ``compute_log_prior``.
     ``default_method(data)``
@@ -173,7 +174,7 @@ class ModelFactory(ModelHooks):
     def build(self, data: MultiTaskData) -> pm.Model:
         """The PyMC model of these data. Cheap: nothing is sampled and nothing is changed."""
         y = self.validate(data)
-        return self.assemble(self.prepare(data), y)[0]
+        return self.assemble(self.design(data), y)[0]
 
     def requirements(self, data: MultiTaskData) -> pd.DataFrame:
         """What the model holds: a table of name, kind, shape, dims, constraint, prior, and memory of 4 x 1,000 draws.
@@ -183,7 +184,7 @@ class ModelFactory(ModelHooks):
         """
         table = requirements_table(self.build(data), self.constraints)
         y = self.validate_quietly(data)
-        table.attrs["memory"] = estimate_text(self, self.prepare(data), y)
+        table.attrs["memory"] = estimate_text(self, self.design(data), y)
         return table
 
     def priors_table(self, data: MultiTaskData) -> pd.DataFrame:
@@ -193,7 +194,7 @@ class ModelFactory(ModelHooks):
         variables" is one of a variable that is made of others, as of coefficients with a learned scale.
         """
         y = self.validate(data)
-        return priors_table(self, self.assemble(self.prepare(data), y)[0])
+        return priors_table(self, self.assemble(self.design(data), y)[0])
 
     def simulate(self, data: MultiTaskData, random_seed: Any = None) -> tuple[MultiTaskData, xr.Dataset]:
         """Draw parameters from the prior and a response for the rows of ``data``; return data and truth.

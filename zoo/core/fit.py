@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from zoo.core.completeness import shortfall
+from zoo.core.context import Context
 from zoo.core.convergence import Diagnosis, diagnose, diagnostics_table
 from zoo.core.groups import add_log_likelihood, extend
 from zoo.core.methods import MissingCapabilityError
@@ -82,6 +83,11 @@ class Fit(Predictions, InDataUnits, PriorSensitivity):
         if not self.conditioned:
             return self.data
         return self.data.first_tasks(self.data.n_tasks - len(self.conditioned))
+
+    @cached_property
+    def context(self) -> Context:
+        """What rows to predict are seen from, the data that were fitted, with those whose responses are known."""
+        return Context(self.population_data, self.data)
 
     @property
     def keep(self) -> str:

@@ -78,7 +78,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     seed = random_number_source(asked.random_seed, int(asked.chains))
     run = Run(int(first), int(asked.tune), int(asked.chains), seed, asked.progress)
     _say_what_data_are(model, data, asked.progress)
-    prepared = model.prepare(data)
+    prepared = model.design(data)
     wanted = asked.keep
     if options.get("executor") is not None:
         wanted = keep_with_workers(model, prepared, method, asked.keep)

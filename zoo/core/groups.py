@@ -9,6 +9,7 @@ import pymc as pm
 import xarray as xr
 from pymc.stats import compute_log_prior
 
+from zoo.core.context import Context
 from zoo.core.drawn import as_arrays
 from zoo.core.keep import require_draws
 from zoo.core.protocols import Fitted
@@ -55,9 +56,9 @@ def add_log_likelihood(fit: Fitted) -> xr.DataTree:
     require_draws(fit, "the log likelihood of the rows")
     posterior = as_arrays(fit.posterior)
     y = fit.factory.validate(fit.data)
-    train = fit.population_data if fit.conditioned else None
+    context = Context(fit.population_data) if fit.conditioned else None
     try:
-        values = fit.factory.pointwise_log_likelihood(fit.factory.prepare(fit.data, train), y, posterior)
+        values = fit.factory.pointwise_log_likelihood(fit.factory.design(fit.data, context), y, posterior)
     except ValueError as error:
         if fit.conditioned and "'residual'" in str(error):
             raise ValueError(

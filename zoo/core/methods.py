@@ -127,11 +127,14 @@ class Result(NamedTuple):
 def overridden_hooks(model: Model, engine: Callable[..., Any]) -> list[str]:
     """Hooks that a subclass changed below the class that defines an engine.
 
-    An engine that is no method of a class counts as defined by the class that lists it.
+    An engine that is no method of a class names that class as its ``derived_for``, or else counts as defined by the
+    class that lists it.
     """
-    order, function = type(model).__mro__, getattr(engine, "__func__", None)
-    listing = next(cls for cls in order if "method_table" in vars(cls))
-    owner = next((cls for cls in order if any(v is function for v in vars(cls).values())), listing)
+    order, owner = type(model).__mro__, getattr(engine, "derived_for", None)
+    if (function := getattr(engine, "__func__", None)) is not None:
+        owner = next((cls for cls in order if any(v is function for v in vars(cls).values())), None)
+    if owner is None:
+        owner = next(cls for cls in order if "method_table" in vars(cls))
     return [
         hook
         for hook in model.hooks

@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
+from zoo.core.context import Context
 from zoo.core.drawn import as_arrays
 from zoo.core.factory_model import FactoryModel
 from zoo.core.fit import Fit
@@ -100,11 +101,11 @@ class ModelHooks(OwnPriors):
     def uses_t(self, fit: Fit) -> bool:
         """Whether predictions use the continuous task variable of the data, which they then need at new rows.
 
-        The model is assembled on one row, and t is used where f or y depends on it. A hook ``prepare`` that is not
-        known to leave t alone counts as one that uses it (below it, ``prepare.leaves_t = True`` says that it does), and
+        The model is assembled on one row, and t is used where f or y depends on it. A hook ``design`` that is not
+        known to leave t alone counts as one that uses it (below it, ``design.leaves_t = True`` says that it does), and
         so does a hook that reads it as a number from ``data.source``. Override this where you know better.
         """
-        if self.needs_t or not getattr(type(self).prepare, "leaves_t", False):
+        if self.needs_t or not getattr(type(self).design, "leaves_t", False):
             return True
         words = (("priors latent shared_part observe", {"source", "t"}), ("conditional_moments", {"t"}))
         reads = {hook: read for hooks, read in words for hook in hooks.split()}
@@ -112,7 +113,7 @@ class ModelHooks(OwnPriors):
             code = getattr(getattr(type(self), hook), "__code__", None)
             if code is None or read <= {*code.co_names, *code.co_consts}:
                 return True
-        row = self.prepare(fit.data.take([0]), fit.population_data, fit.data)
+        row = self.design(fit.data.take([0]), fit.context)
         model: Any = self
         return depends_on(model, row, "t")
 
@@ -275,24 +276,20 @@ class ModelHooks(OwnPriors):
 
     # ---------------------------------------------------------------- building
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> MultiTaskData:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
         """The data as the model sees them; here as they are.
 
         Parameters
         ----------
         data : MultiTaskData
-            The data to fit, or rows to predict.
-        train : MultiTaskData, optional
-            Where ``data`` are rows to predict: the data that were fitted.
-        known : MultiTaskData, optional
-            There too: the rows whose responses the predictions may use, those of ``condition`` included.
+            The data to fit, or other rows.
+        context : Context, optional
+            Where ``data`` are not those of the fit itself: what was fitted, and which responses predictions may use.
         """
         return data
 
     # It makes nothing of t: `uses_t` need only look at the other hooks.
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def assemble(self, data: MultiTaskData, y: np.ndarray) -> tuple[pm.Model, Any]:
         """Call the hooks in a new model; return the model and ``f``. ``y`` is coded already."""
@@ -327,7 +324,7 @@ class ModelHooks(OwnPriors):
         elif not getattr(type(self).latent, "is_linear", False):
             reason = "its functions are not linear in the features"
         else:
-            hooks = ("prepare", "shared_part", "observe")
+            hooks = ("design", "shared_part", "observe")
             own = [name for name in hooks if not getattr(type(self), name).__module__.startswith("zoo.")]
             if not own:
                 return

@@ -99,9 +99,10 @@ class ObservedByLikelihood:
         laws = {n: law if isinstance(law, Law) else self.likelihood_laws.get(n) for n, law in given.items()}
         return {n: law for n, law in laws.items() if law is not None and law.proper and not law.compiled}
 
-    def augmentation(self, data: MultiTaskData) -> Augmentation:
-        """What makes the likelihood Gaussian given auxiliary variables, with the priors of this factory."""
-        laws = {name: self.law_of(name) for name in self.likelihood.learned}
+    def augmentation(self, data: MultiTaskData, laws: dict[str, Law] | None = None) -> Augmentation:
+        """What makes the likelihood Gaussian given auxiliary variables, with the priors of this factory, or others."""
+        if laws is None:
+            laws = {name: self.law_of(name) for name in self.likelihood.learned}
         found = self.likelihood.augmentation(laws, data.n_tasks)
         if found is None:
             raise UnsupportedMethodError(

@@ -97,7 +97,7 @@ def read_prediction(
         else choice_of_rows(X, task_codes, fit.data, task is None and asked == {NEW_TASK}),
     )
     rows.require_workable_scale(fitted=False)
-    prepared = fit.factory.prepare(rows, fit.population_data, fit.data)
+    prepared = fit.factory.design(rows, fit.context)
     if rows.gaps is not None:
         same = labels == [fit.data.task_names[code] for code in fit.data.task] and np.allclose(
             rows.inputs, fit.data.inputs, rtol=1e-9, atol=1e-12, equal_nan=True

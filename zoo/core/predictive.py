@@ -14,6 +14,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from scipy.special import ndtri
 
+from zoo.core.context import Context
 from zoo.core.hooks import ModelData
 from zoo.core.missing_features import MISSING, gap_slices
 from zoo.core.protocols import Model
@@ -195,7 +196,7 @@ def joint_draws(
     """
     data.require_single_rows("a draw of responses")
     coded = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
-    model, _ = factory.assemble(factory.prepare(replace(data, y=coded), data), coded)
+    model, _ = factory.assemble(factory.design(replace(data, y=coded), Context(data)), coded)
     wanted = [v.name for v in model.free_RVs + model.deterministics if not v.name.startswith("_")]
     function = pm.pytensorf.compile(
         [], [model[name] for name in [*wanted, "y"]], mode=QUICK, random_seed=random_seed

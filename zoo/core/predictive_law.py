@@ -154,7 +154,7 @@ def leave_one_out(fit: Fitted) -> np.ndarray | None:
         return None
     if fit.conditioned or fit.data.weight is not None:
         return None
-    rows = fit.factory.prepare(fit.data, fit.population_data, fit.data)
+    rows = fit.factory.design(fit.data, fit.context)
     law = function_law(fit, rows, np.random.default_rng(0))
     if not isinstance(law, NormalMixture) or law.n_draws > 1:
         return None

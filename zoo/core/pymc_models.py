@@ -25,6 +25,7 @@ from pytensor.graph.basic import Constant, clone_get_equiv
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 
+from zoo.core.context import Context
 from zoo.core.keep import require_draws
 from zoo.core.missing_features import MISSING
 from zoo.core.predictive import hidden_variables
@@ -91,8 +92,8 @@ def model_of_fit(fit: Fitted) -> FitModel:
     require_draws(fit, "fit.model", "fit.to_pymc(X, task=...) draws those of the rows that it is given.")
     held = fit.posterior
     y = factory.validate_quietly(fit.data)
-    train = fit.population_data if fit.conditioned else None
-    rows = factory.prepare(fit.data, train)
+    context = Context(fit.population_data) if fit.conditioned else None
+    rows = factory.design(fit.data, context)
     model, _ = factory.assemble(rows, y)
     if factory.integrates_functions or hidden_variables(model, [model["y"]], _held(model, held)):
         # y given the variables of the posterior is another law than y given these and the responses: predictions
@@ -148,7 +149,7 @@ def _size(variables: dict[str, xr.Variable], dim: str) -> int:
 
 def _at_known_rows(fit: Fitted) -> MultiTaskData:
     """The rows of the fit as rows to predict."""
-    rows = fit.factory.prepare(fit.data, fit.population_data, fit.data)
+    rows = fit.factory.design(fit.data, fit.context)
     return replace(rows, weight=None) if rows.weight is not None else rows
 
 

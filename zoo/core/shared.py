@@ -18,6 +18,7 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
+from zoo.core.context import Context
 from zoo.core.factory import ModelFactory
 from zoo.core.hooks import SHARED, ModelData
 from zoo.data.further_groups import dense_columns
@@ -178,13 +179,12 @@ class SharedCoefficients(ModelFactory):
 
     # ---------------------------------------------------------------- hooks
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> MultiTaskData:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
         """The data with the shared features set apart."""
-        return self.set_apart(super().prepare(data, train, known), train)
+        train = None if context is None else context.train
+        return self.set_apart(super().design(data, context), train)
 
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def shared_part(self, data: ModelData) -> Any:
         """Shared features times their coefficients."""

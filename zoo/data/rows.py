@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from zoo.data.further_groups import changed_columns, dense_columns
 from zoo.data.gaps import gaps_of
-from zoo.support.checks import (
-    is_sparse,
-    names,
-)
+from zoo.support.checks import is_sparse, names
 from zoo.support.warning_types import warn_user
 from zoo.support.words import counted
 
@@ -26,6 +23,8 @@ if TYPE_CHECKING:
     from zoo.data.learned_mean import LearnedMean
 
 __all__ = ["TaskRows", "Transform", "location_and_scale"]
+
+Seen = TypeVar("Seen", bound="TaskRows")
 
 # Of its mean: a standard deviation below it is rounding, of a constant column.
 _ROUNDING = 1e-12
@@ -110,6 +109,11 @@ class TaskRows:
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
         object.__setattr__(self, "t_names", t_names)
+
+    def seen_as(self, cls: type[Seen], **changes: Any) -> Seen:
+        """The rows as a class of a model's own, with all that they hold but the changes; ``changes`` has its fields."""
+        held = {f.name: getattr(self, f.name) for f in fields(TaskRows)}
+        return cls(**{**held, **changes})
 
     @property
     def X(self) -> np.ndarray | csr_matrix:

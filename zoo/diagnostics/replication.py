@@ -40,7 +40,7 @@ def require_simulated(factory: ModelFactory, data: MultiTaskData, y: np.ndarray,
 
 def require_simulated_rows(factory: ModelFactory, data: MultiTaskData, y: Any) -> None:
     """Raise where draws of y do not have the law that the model says of these rows; ``y`` holds two of them."""
-    prepared = [factory.prepare(replace(data, y=values)) for values in y]
+    prepared = [factory.design(replace(data, y=values)) for values in y]
     if factory.assemble(prepared[0], y[0])[0].potentials:
         raise ValueError(
             f"the model of {type(factory).__name__} has a potential, which no simulated y follows. There is nothing to "
@@ -173,7 +173,7 @@ class Replication:
     @property
     def _prepared(self) -> MultiTaskData:
         # A prior may look at y, as that of a level at its mean: it is the one of `data`, from which truths are drawn.
-        return self._once("prepared", lambda: self.factory.prepare(self.data))
+        return self._once("prepared", lambda: self.factory.design(self.data))
 
     def _by_kernel(self, y: np.ndarray, seed: np.random.SeedSequence) -> xr.Dataset:
         kernel = self._once(

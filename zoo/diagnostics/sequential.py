@@ -276,7 +276,7 @@ class _Joint:
     def __init__(self, factory: ModelFactory, data: MultiTaskData):
         self.factory, self.data = factory, data
         self.placeholder = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
-        self.prepared = factory.prepare(data)
+        self.prepared = factory.design(data)
         self._log_likelihood: PointwiseLogLikelihood | None = None
 
     def draws(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, xr.Dataset]:

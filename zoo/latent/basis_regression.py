@@ -22,6 +22,7 @@ factor the scale of L-BFGS (:func:`zoo.latent.newton.approach`), which takes a p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,15 @@ from zoo.latent.lower_factor import lower_factor
 from zoo.latent.mode_movement import second_derivative, solve_near
 from zoo.latent.newton import Step, approach, climb
 
-__all__ = ["BasisEvidence", "BasisMode", "BasisRegression", "Gram", "basis_evidence"]
+__all__ = [
+    "BasisConditional",
+    "BasisEvidence",
+    "BasisMode",
+    "BasisRegression",
+    "BasisSums",
+    "Gram",
+    "basis_evidence",
+]
 
 # Numbers of a block of features, and of all that are kept in memory where they are passed over again.
 _BLOCK, _KEPT = 8_000_000, 120_000_000
@@ -57,7 +66,7 @@ class Gram(NamedTuple):
         return Gram(self.G + other.G, self.h + other.h, self.yy + other.yy, self.n + other.n)
 
 
-class BasisRegression:
+class BasisSums:
     """Rows with their features, in blocks.
 
     Parameters
@@ -65,16 +74,12 @@ class BasisRegression:
     features : callable
         ``features(rows)``, the features (k, p) of a slice of rows.
     n_rows, n_weights : int
-    responses : Responses
     """
 
-    def __init__(
-        self, features: Callable[[slice], np.ndarray], n_rows: int, n_weights: int, responses: Responses
-    ):
-        self.n_rows, self.n_weights, self.responses = n_rows, n_weights, responses
+    def __init__(self, features: Callable[[slice], np.ndarray], n_rows: int, n_weights: int):
+        self.n_rows, self.n_weights = n_rows, n_weights
         self._features = features
         self._kept: dict[int, np.ndarray] = {}
-        self.constant_information = bool(responses.constant_information)  # type: ignore[attr-defined]
         self._gram: np.ndarray | None = None
 
     def blocks(self, keep: bool = True) -> Iterator[tuple[slice, np.ndarray]]:
@@ -127,6 +132,17 @@ class BasisRegression:
         return result
 
 
+class BasisRegression(BasisSums):
+    """The same with their responses."""
+
+    def __init__(
+        self, features: Callable[[slice], np.ndarray], n_rows: int, n_weights: int, responses: Responses
+    ):
+        super().__init__(features, n_rows, n_weights)
+        self.responses = responses
+        self.constant_information = bool(responses.constant_information)  # type: ignore[attr-defined]
+
+
 class BasisMode(NamedTuple):
     """The mode w (p,); the lower factor of ``I + V^{1/2} Phi'W Phi V^{1/2}``; and the roots of the prior variances."""
 
@@ -151,6 +167,52 @@ class BasisMode(NamedTuple):
         """Standard normal numbers (p, n) as weights less their mode; they are overwritten."""
         half = solve_triangular(self.factor, white, lower=True, trans=1, check_finite=False, overwrite_b=True)
         return np.asarray(self.root[:, None] * half)
+
+
+@dataclass(frozen=True, eq=False)
+class BasisConditional:
+    r"""Law of the weights given rows that say :math:`\sum_n -\omega_n f_n^2 / 2 + \nu_n f_n`.
+
+    With :math:`G = \Phi'\Omega\Phi`, :math:`h = \Phi'\nu` and :math:`B = I + V^{1/2} G V^{1/2}`, it is normal with mean
+    :math:`V^{1/2} B^{-1} V^{1/2} h` and covariance :math:`V^{1/2} B^{-1} V^{1/2}`, and
+    :math:`\log Z = \tfrac12 h' \hat w - \tfrac12 \log |B|`.
+    """
+
+    mode: BasisMode
+    h: np.ndarray
+
+    @classmethod
+    def of(
+        cls, G: np.ndarray, h: np.ndarray, log_variances: np.ndarray, scale: float = 1.0
+    ) -> BasisConditional:
+        """The law with the sums ``scale * G`` (p, p) and ``scale * h`` (p,), and prior variances (p,)."""
+        root, h = np.exp(0.5 * log_variances), scale * h
+        factor = _factor(G, root, scale)
+        w = root * cho_solve((factor, True), root * h, check_finite=False)
+        return cls(BasisMode(w, factor, root, None, None, True), h)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Posterior mean, (p,)."""
+        return self.mode.w
+
+    @property
+    def half_log_det(self) -> float:
+        """Half the log determinant of B."""
+        return float(np.sum(np.log(np.diag(self.mode.factor))))
+
+    @property
+    def log_evidence(self) -> float:
+        """Log Z."""
+        return float(0.5 * self.h @ self.mode.w) - self.half_log_det
+
+    def norm(self) -> float:
+        """The mean's square by the prior precision."""
+        return float(np.sum((self.mode.w / self.mode.root) ** 2))
+
+    def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Independent draws (size, p)."""
+        return self.mode.draws(rng, size)
 
 
 class BasisEvidence(NamedTuple):

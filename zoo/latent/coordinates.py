@@ -133,6 +133,13 @@ class Coordinates:
         """Where a hyper-parameter stands in z."""
         return self._slice[name]
 
+    def unit_vector(self, *names: str) -> np.ndarray:
+        """A direction: 1 at the coordinates of these hyper-parameters, and 0 elsewhere."""
+        result = np.zeros(self.size)
+        for name in names:
+            result[self._slice[name]] = 1.0
+        return result
+
     def pack(self, values: dict[str, Any]) -> np.ndarray:
         """The vector of given values."""
         z = np.empty(self.size)

@@ -7,6 +7,13 @@ concave; it is never below 0, so that each step climbs if it is short enough. At
 conditional gives the evidence,
 
 .. math:: \log Z_{Laplace} = \log Z(\omega, \nu) + \log p(y \mid f) + \sum_n \omega_n f_n^2 / 2 - \nu_n f_n .
+
+Its derivative in hyper-parameters of K is that of :math:`\log Z(\omega, \nu)`, which the prior gives, and what the
+movement of the mode adds, formula (V4) of the page on varying coefficients: :math:`u' \, dK \, a` with
+:math:`a = \nabla \log p(y \mid f)`, :math:`u = (I + H K)^{-1} s`, H minus the second derivative, and
+:math:`s_n = -\tfrac12 \Sigma_{nn} \, d\omega_n / df_n`. Without information the prior's derivative is
+:math:`\tfrac12 \nu' \, dK \, \nu`, so that half the difference of those at :math:`\nu = a + u` and :math:`a - u`
+is that term, whatever holds the functions.
 """
 
 from __future__ import annotations
@@ -17,9 +24,10 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from zoo.inference.responses import Density
-from zoo.latent.slice_hyper import FunctionPrior
+from zoo.latent.function_prior import FunctionPrior
+from zoo.latent.mode_movement import second_derivative, solve_near
 
-__all__ = ["LogisticResponses", "Mode", "find_mode"]
+__all__ = ["LogisticResponses", "Mode", "evidence", "find_mode"]
 
 _MAX_STEPS = 100
 
@@ -30,6 +38,9 @@ class Mode(NamedTuple):
     conditional: Any
     log_evidence: float
     log_joint: float
+    f: np.ndarray
+    """Function values at the rows, (N,)."""
+    density: Density
 
 
 class LogisticResponses:
@@ -110,4 +121,42 @@ def find_mode(
     nu = omega * f + density.slope
     conditional = prior.condition(numbers, prior.sums(omega, nu))
     left_out = density.value + float(np.sum(0.5 * omega * f**2 - nu * f))
-    return Mode(conditional, conditional.log_evidence + left_out, value)
+    return Mode(conditional, conditional.log_evidence + left_out, value, f, density)
+
+
+def evidence(
+    space: Any, z: np.ndarray, responses: Any, parameters: np.ndarray
+) -> tuple[float, np.ndarray, list[float]]:
+    """Laplace's evidence at hyper-parameters z, and its derivatives in z and in the responses' own parameters.
+
+    ``space`` is a :class:`FunctionPrior` that also gives ``pull(z, conditional)``, the derivative of log Z in z, and
+    ``variances(z, conditional)`` (N,), those of f at the rows.
+    """
+    numbers = space.numbers(z)
+    mode = find_mode(space, numbers, responses, parameters)
+    density, omega = mode.density, mode.density.information
+    nothing, variance = np.zeros(len(omega)), space.variances(z, mode.conditional)
+
+    def of_sums(weights: np.ndarray, linear: np.ndarray) -> Any:
+        return space.condition(numbers, space.sums(weights, linear))
+
+    def times_covariance(v: np.ndarray) -> np.ndarray:
+        return np.asarray(space.mean_functions(of_sums(nothing, v)))
+
+    def near(c: np.ndarray) -> np.ndarray:  # (I + W K)^-1 c
+        return np.asarray(c - omega * space.mean_functions(of_sums(omega, c)))
+
+    gradient = np.asarray(space.pull(z, mode.conditional))
+    moved = None
+    s = -0.5 * variance * density.information_slope
+    if np.any(s):
+        second = second_derivative(responses, density, mode.f, parameters)
+        u = near(s) if second is None else solve_near(lambda c: c + second * times_covariance(c), near, s)
+        up, down = (of_sums(nothing, density.slope + sign * u) for sign in (1.0, -1.0))
+        gradient = gradient + 0.5 * (np.asarray(space.pull(z, up)) - np.asarray(space.pull(z, down)))
+        moved = times_covariance(u)
+    own = []
+    for explicit, slope, information in responses.parameter_slopes(mode.f, parameters):
+        movement = 0.0 if moved is None else float(moved @ slope)
+        own.append(explicit - 0.5 * float(variance @ information) + movement)
+    return mode.log_evidence, gradient, own

@@ -7,80 +7,26 @@ hyper-parameters and functions, so the chain leaves the posterior unchanged. Wit
 Gaussian and its scale one of the hyper-parameters.
 
 The auxiliary variables hold the scale of f where it is. So a sweep begins with a move of the amplitude a that takes
-f = a g along, under the loss itself: given g its density is the prior of log a times p(y | a g).
+f = a g along, under the loss itself: given g its density is the prior of log a times p(y | a g). Where f is a sum of
+functions with an amplitude each, all of them move by one factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.gibbs.slice_move import MOST_STEPS
 from zoo.inference.run.chains import copies, put_back
+from zoo.latent.function_prior import FunctionPrior
 
-__all__ = ["FunctionPrior", "KernelGibbs", "slice_step"]
+__all__ = ["KernelGibbs", "slice_step"]
 
 _MAX_STEPS = 50
-
-
-class FunctionPrior(Protocol):
-    """Functions with a Gaussian prior given hyper-parameters z (k,), seen through their rows."""
-
-    def numbers(self, z: np.ndarray) -> Any:
-        """What the prior is at z: covariance, or loadings of weights."""
-        ...
-
-    def sums(self, omega: np.ndarray, nu: np.ndarray) -> Any:
-        """What rows of weights ``omega`` and linear terms ``nu`` (N,) say."""
-        ...
-
-    def condition(self, numbers: Any, sums: Any) -> Any:
-        """The law of the functions given both, with ``log_evidence``."""
-        ...
-
-    def gaussian(self, numbers: Any, variance: float) -> Any:
-        """The law given the responses with Gaussian noise."""
-        ...
-
-    def log_marginal(self, conditional: Any, variance: float) -> float:
-        """Log density of the responses with Gaussian noise."""
-        ...
-
-    def draw(self, conditional: Any, rng: np.random.Generator) -> np.ndarray:
-        """One draw of the values that are recorded."""
-        ...
-
-    def functions(self, values: np.ndarray) -> np.ndarray:
-        """Function values at the rows (N,)."""
-        ...
-
-    def mean_functions(self, conditional: Any) -> np.ndarray:
-        """The mean of the law at the rows (N,)."""
-        ...
-
-    def log_prior(self, z: np.ndarray) -> float:
-        """Log prior density of z."""
-        ...
-
-    def record(self, z: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Posterior variables by name."""
-        ...
-
-    def located(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates z and values of what :meth:`record` gave."""
-        ...
-
-    def with_response(self, y: np.ndarray) -> FunctionPrior:
-        """The same rows with other responses."""
-        ...
-
-    def noise_variance(self, z: np.ndarray) -> float:
-        """Of the Gaussian likelihood."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +46,9 @@ class KernelGibbs:
         Task of each row.
     augmentation : Augmentation or None
         None: Gaussian noise.
-    amplitude : int, optional
-        Which coordinate the logarithm of the amplitude is, where it is learned.
+    amplitude : (k,) array, optional
+        The direction along which f grows, by e for a step of length one: it is 1 at the logarithms of amplitudes and 0
+        elsewhere. None where an amplitude is no coordinate.
     ridges : (m, k) array, optional
         Directions that are moved along beside the coordinates.
     own : dict of str to int
@@ -114,7 +61,7 @@ class KernelGibbs:
     weight: np.ndarray
     task: np.ndarray
     augmentation: Augmentation | None
-    amplitude: int | None = None
+    amplitude: np.ndarray | None = None
     ridges: np.ndarray | None = None
     own: dict[str, int] = field(default_factory=dict)
 
@@ -134,7 +81,8 @@ class KernelGibbs:
 
     def with_response(self, y: np.ndarray) -> KernelGibbs:
         """The kernel of the same rows with other coded responses."""
-        return replace(self, y=y, prior=self.prior.with_response(y))
+        prior = self.prior.with_response(y)
+        return replace(self, y=prior.y, prior=prior)
 
     def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Hyper-parameters and functions."""
@@ -178,14 +126,14 @@ class KernelGibbs:
     def _move_amplitude(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """Slice sampling of log a given f / a, under the likelihood itself."""
         assert self.amplitude is not None
-        z, i = state["z"], self.amplitude
+        z, i = state["z"], int(np.argmax(self.amplitude))
         f = self.prior.functions(state["values"])
 
         def log_density(moved: np.ndarray) -> float:
             rows = self._log_likelihood(np.exp(moved[i] - z[i]) * f, state["parameters"])
             return float(rows + self.prior.log_prior(moved))
 
-        moved, _ = slice_step(rng, log_density, z, np.eye(len(z))[i], log_density(z))
+        moved, _ = slice_step(rng, log_density, z, self.amplitude, log_density(z))
         state.update(z=moved, values=np.exp(moved[i] - z[i]) * state["values"])
 
     def _log_likelihood(self, f: np.ndarray, parameters: Any) -> float:

@@ -48,7 +48,7 @@ def needs_constant(factory: ModelFactory, data: MultiTaskData, name: str) -> boo
         # Tasks have nothing of their own yet, which the model refuses: their levels are looked at with the constant.
         data = data.add_intercept(name)
     y = factory.validate_quietly(data)
-    prepared = factory.prepare(data)
+    prepared = factory.design(data)
     dims: dict[str, Any] = factory.variable_dims(prepared, y)
     if "feature" not in dims.get("coefficients", ()):
         return False

@@ -31,7 +31,7 @@ class KeepTests:
         run: dict[str, Any] = {"draws": 3, "tune": 2, "chains": 2, "random_seed": 1, "progress": False}
         for method in factory.methods:
             for keep in ("moments", "population"):
-                if factory.refuses_keep(method, factory.prepare(data)):
+                if factory.refuses_keep(method, factory.design(data)):
                     try:
                         factory.fit(data, method, keep=keep, **run)
                     except UnsupportedMethodError as error:

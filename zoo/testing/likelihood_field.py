@@ -71,7 +71,7 @@ class LikelihoodTests:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)  # scales, and tasks of one class
                     y = other.validate(data)
-                    model, f = other.assemble(other.prepare(data), y)
+                    model, f = other.assemble(other.design(data), y)
             except ValueError as error:
                 assert "likelihood" in str(error), f"{likelihood!r} is refused without a reason: {error}"
                 continue

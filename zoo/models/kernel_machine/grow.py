@@ -38,7 +38,7 @@ class State(NamedTuple):
 def state_of(fit: Fit) -> Any:
     """The state of a fit by "exact", or by "laplace" with the normal law at its mode."""
     factory: Any = fit.factory
-    prepared, y = factory.prepare(fit.data), factory.validate_quietly(fit.data)
+    prepared, y = factory.design(fit.data), factory.validate_quietly(fit.data)
     space = space_of(factory, prepared, y, aligned=fit.method == "exact")
     z = space.recorded(fit.posterior.isel(chain=0, draw=0))
     if fit.method == "laplace":
@@ -93,7 +93,7 @@ def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed
         )
     else:
         factory = replace(factory, kernel=kernel)
-    space = space_of(factory, factory.prepare(together), factory.validate(together), aligned=True)
+    space = space_of(factory, factory.design(together), factory.validate(together), aligned=True)
     z = space.coordinates.pack({name: values[name] for name in space.coordinates.hypers})
     return _grown(fit, factory, together, z, random_seed)
 
@@ -116,12 +116,12 @@ def _same_population(
 def _grown(fit: Fit, factory: Any, data: MultiTaskData, z: np.ndarray, random_seed: Any) -> Fit:
     """The fit of all rows at z, from the old state and the new rows, which come last."""
     old = fit.state
-    prepared, y = factory.prepare(data), factory.validate(data)
+    prepared, y = factory.design(data), factory.validate(data)
     space = space_of(factory, prepared, y)
     if factory is fit.factory and data.task_names == fit.data.task_names:
         space.adopt(old.space)
     if type(space) is type(old.space) is WeightSpace:
-        _add_sums(space, old.space, factory.prepare(data.take(np.arange(fit.data.n_rows, data.n_rows))))
+        _add_sums(space, old.space, factory.design(data.take(np.arange(fit.data.n_rows, data.n_rows))))
         state = state_at(space, z)
     elif isinstance(space, FunctionSpace) and _extends(old, prepared, z, factory is fit.factory):
         state = State(space, z, _extended(space, old, prepared, z))

@@ -21,6 +21,7 @@ from zoo.kernels.evaluate import fixed_number
 from zoo.kernels.task_kernel import TaskKernel
 from zoo.latent.function_conditional import covariance_root
 from zoo.latent.function_mode import LogisticResponses, Mode, find_mode
+from zoo.latent.function_mode import evidence as laplace_evidence
 from zoo.latent.support_vectors import support_vector_machine, task_coefficients, task_features
 from zoo.likelihoods.derivatives import DifferentiatedResponses
 from zoo.likelihoods.logistic import Logistic
@@ -45,8 +46,6 @@ __all__ = [
 # Where a search for the largest evidence may start: shares of the variance that are the functions', and values of lam.
 _SHARES, _LAM = (0.1, 0.5, 0.9), (0.01, 0.5, 0.97)
 _TINY = 1e-300
-# Relative step of the differences of a Laplace evidence.
-_STEP = 1e-4
 # Stored features above which a sparse matrix for liblinear would not fit.
 _MOST_FEATURES = 200_000_000
 
@@ -118,16 +117,35 @@ class Found(NamedTuple):
 
 def maximal_evidence(space: Any, progress: bool, max_iter: int) -> Found:
     """Hyper-parameters that maximise the marginal likelihood of Gaussian responses, times priors that the user gave."""
+    start = _best_start(space, lambda z: _evidence_at(space, z) + space.coordinates.given_prior(z)[0])
+    return _climb(space, log_evidence, start, progress, max_iter)
+
+
+def maximal_laplace_evidence(space: Any, progress: bool, max_iter: int) -> Found:
+    """Hyper-parameters that maximise the Laplace evidence times priors that the user gave."""
+    given = space.coordinates.given_prior
+    start = _best_start(space, lambda z: mode_at(space, z).log_evidence + given(z)[0])
+    return _climb(space, _laplace_evidence, start, progress, max_iter)
+
+
+def _climb(
+    space: Any,
+    evidence: Callable[[Any, np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    progress: bool,
+    max_iter: int,
+) -> Found:
+    """From a start to a maximum of the evidence times priors that the user gave."""
     coordinates = space.coordinates
     if coordinates.size == 0:
-        return Found(coordinates.start, True)
+        return Found(start, True)
     with ClimbProgress(max_iter, progress, "evidence", "negative log evidence") as bar:
         scale = 1.0 / space.size  # so that the first step of the search is no leap
         last: list[Any] = [0.0, np.zeros(coordinates.size)]
 
         def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
             try:
-                value, gradient = log_evidence(space, z)
+                value, gradient = evidence(space, z)
                 prior, slope = coordinates.given_prior(z)
             except np.linalg.LinAlgError:
                 # So far out that rounding wins: worse than all before, and downhill is back.
@@ -136,7 +154,6 @@ def maximal_evidence(space: Any, progress: bool, max_iter: int) -> Found:
             return float(last[0]), np.asarray(last[1])
 
         steps = iter(range(1, max_iter + 1))
-        start = _best_start(space, lambda z: _evidence_at(space, z) + coordinates.given_prior(z)[0])
         found = minimize(
             objective,
             start,
@@ -164,6 +181,8 @@ def _best_start(space: Any, evidence: Callable[[np.ndarray], float]) -> np.ndarr
     """
     coordinates = space.coordinates
     start, learned = coordinates.start, coordinates.hypers
+    if not learned:
+        return np.asarray(start)
     square = (
         float(np.average(space.y**2, weights=space.data.weight)) or 1.0
     )  # responses that are all zero have no size
@@ -207,11 +226,24 @@ def log_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
 
 def mode_at(space: Any, z: np.ndarray) -> Mode:
     """The mode of the functions at z, for labels or other smooth responses."""
+    responses, own = _responses_at(space)
+    return find_mode(space, space.numbers(z), responses, z[own])
+
+
+def _laplace_evidence(space: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
+    """Laplace's evidence and its derivative in z."""
+    responses, own = _responses_at(space)
+    value, gradient, slopes = laplace_evidence(space, z, responses, z[own])
+    gradient[own] += slopes
+    return value, gradient
+
+
+def _responses_at(space: Any) -> tuple[Any, list[int]]:
+    """The responses, and where their own parameters stand in z."""
     if "_responses" not in vars(space):
         vars(space)["_responses"] = _responses_of(space)
     responses = vars(space)["_responses"]
-    own = [space.coordinates.position(name).start for name in responses.learned]
-    return find_mode(space, space.numbers(z), responses, z[own])
+    return responses, [space.coordinates.position(name).start for name in responses.learned]
 
 
 def _responses_of(space: Any) -> LogisticResponses | DifferentiatedResponses:
@@ -219,27 +251,6 @@ def _responses_of(space: Any) -> LogisticResponses | DifferentiatedResponses:
     if type(likelihood) is Logistic:
         return LogisticResponses(space.y, weight)
     return DifferentiatedResponses(likelihood, space.y, weight)
-
-
-def maximal_laplace_evidence(space: Any, max_iter: int) -> Found:
-    """Hyper-parameters that maximise the Laplace evidence times priors that the user gave."""
-    coordinates = space.coordinates
-    if coordinates.size == 0:
-        return Found(coordinates.start, True)
-
-    def objective(z: np.ndarray) -> float:
-        return -(mode_at(space, z).log_evidence + coordinates.given_prior(z)[0]) / space.size
-
-    start = _best_start(space, lambda z: -objective(z))
-    found = minimize(
-        objective,
-        start,
-        jac="3-point",
-        method="L-BFGS-B",
-        bounds=coordinates.bounds(start),
-        options={"maxiter": max_iter, "finite_diff_rel_step": _STEP, "ftol": 1e-11},
-    )
-    return Found(np.asarray(found.x), found.status != 1)
 
 
 # ---------------------------------------------------------------- draws and modes

@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 import xarray as xr
 
 from zoo.core.capabilities import AddRows
+from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
@@ -119,13 +120,13 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         machine.require_numbers(kernel, data)
         return y
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> KernelRows:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> KernelRows:
         """The rows, with the distinct ones among them where the kernel needs function values there."""
-        return kernel_rows(data, train if known is not None else None)
+        if context is None or context.known is None:
+            return kernel_rows(data, None)
+        return kernel_rows(data, context.once("rows", lambda: kernel_rows(context.train, None)))
 
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims; the distinct rows are counted where the kernel needs them."""
@@ -373,7 +374,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
             task=data.task,
             augmentation=augmentation,
             own={n: space.coordinates.position(n).start for n in likelihood.learned} if augmentation else {},
-            amplitude=space.coordinates.position("amplitude").start if self.amplitude == "learned" else None,
+            amplitude=space.coordinates.unit_vector("amplitude") if self.amplitude == "learned" else None,
             ridges=space.ridges(),
             **options,
         )
@@ -389,7 +390,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
     def _fit_laplace(self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200) -> Result:
         space = space_of(self, data, y)
         with space.threads():
-            found = machine.maximal_laplace_evidence(space, max_iter)
+            found = machine.maximal_laplace_evidence(space, run.progress, max_iter)
             return Result(*machine.laplace_draws(space, found, run))
 
 

@@ -54,20 +54,8 @@ def kernel_rows(data: MultiTaskData, known: MultiTaskData | None) -> KernelRows:
     """The data as :class:`KernelRows`."""
     if isinstance(data, KernelRows) and known is None:
         return data
-    return KernelRows(
-        inputs=data.inputs,
-        row=data.row,
-        y=data.y,
-        task=data.task,
-        task_names=data.task_names,
-        feature_names=data.feature_names,
-        t=data.t,
-        transform=data.transform,
-        weight=data.weight,
-        choice=data.choice,
-        t_names=data.t_names,
-        known=None if known is None else kernel_rows(known, None),
-    )
+    own = None if known is None else kernel_rows(known, None)
+    return data.seen_as(KernelRows, known=own)
 
 
 def conditional_function(rows: KernelRows, priors: dict[str, Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from contextlib import nullcontext
 from functools import cached_property
@@ -14,9 +13,8 @@ import pytensor.tensor as pt
 
 from zoo.kernels.evaluate import fixed_number
 from zoo.latent.coordinates import Coordinates
-from zoo.latent.function_conditional import (
-    JITTER,
-)
+from zoo.latent.function_conditional import JITTER
+from zoo.latent.function_prior import RowFunctions
 from zoo.models.kernel_machine.description import KernelMachineDescription
 from zoo.support.quick import QUICK
 
@@ -65,21 +63,21 @@ class Compiled:
         return [np.array(v) for v in found] if many else np.array(found)
 
 
-class Space:
+class Space(RowFunctions):
     """What the three forms share.
 
     Parameters
     ----------
     factory : MultiTaskKernelMachine
     data : KernelRows
-        Rows as the factory's ``prepare`` makes them.
+        Rows as the factory's ``design`` makes them.
     y : (N,) array
         Coded responses.
     fast : bool
         Compile for thousands of evaluations.
     """
 
-    values_name = "function_values"
+    of_response = ("unit_sums", "Y")
 
     def __init__(
         self, factory: KernelMachineDescription, data: KernelRows, y: np.ndarray, fast: bool = False
@@ -96,66 +94,23 @@ class Space:
             if name in vars(old):
                 vars(self)[name] = vars(old)[name]
 
-    def with_response(self, y: np.ndarray) -> Any:
-        """The same rows with other coded responses; what is compiled is shared."""
-        other = copy.copy(self)
-        other.y = y
-        for name in ("unit_sums", "Y"):
-            vars(other).pop(name, None)
-        return other
+    @property
+    def row_weight(self) -> np.ndarray | None:
+        """Weights of the rows."""
+        return self.data.weight
 
     def threads(self) -> Any:
         """A context in which linear algebra of this size is fastest."""
         return nullcontext()
 
-    @property
-    def size(self) -> float:
-        """Sum of the weights of the rows, so how many they are worth."""
-        return float(len(self.y) if self.data.weight is None else self.data.weight.sum())
+    def variances(self, z: np.ndarray, conditional: Any) -> np.ndarray:
+        """Variances (N,) of f at the rows, given z."""
+        found: np.ndarray = self.predict(z, conditional, self.data)[1]
+        return found
 
-    def log_marginal(self, conditional: Any, variance: float) -> float:
-        r"""Log density of Gaussian responses.
-
-        By the misfit and the norm of the mean, whose sum is :math:`y' \Sigma^{-1} y`: no difference of large numbers if
-        the noise is small. With weights h the density of the rows is :math:`\prod_n N(y_n; f_n, \sigma^2)^{h_n}`, whose
-        normaliser counts :math:`\sum_n h_n` times.
-        """
-        square = self.misfit(conditional) / variance + conditional.norm()
-        volume = 0.5 * self.size * np.log(2.0 * np.pi * variance) + conditional.half_log_det
-        return float(-0.5 * square - volume)
-
-    def misfit(self, conditional: Any) -> float:
-        """Sum of squared residuals at the mean, by their weights."""
-        squares = (self.y - self.mean_functions(conditional)) ** 2
-        return float(np.sum(squares if self.data.weight is None else self.data.weight * squares))
-
-    # ---------------------------------------------------------------- functions
-
-    def sums(self, omega: np.ndarray, nu: np.ndarray) -> Any:
-        """What rows of weights ``omega`` and linear terms ``nu`` (N,) say."""
+    def predict(self, z: np.ndarray, conditional: Any, rows: KernelRows) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at rows of known tasks."""
         raise NotImplementedError
-
-    def functions(self, values: np.ndarray) -> np.ndarray:
-        """Function values at the rows."""
-        raise NotImplementedError
-
-    def draws(self, conditional: Any, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Independent draws of the values that are recorded, (size, ...)."""
-        raise NotImplementedError
-
-    @cached_property
-    def unit_sums(self) -> Any:
-        """The rows with noise of variance 1."""
-        h = np.ones(len(self.y)) if self.data.weight is None else self.data.weight
-        return self.sums(h, h * self.y)
-
-    def mean_functions(self, conditional: Any) -> np.ndarray:
-        """The mean at the rows."""
-        return self.functions(conditional.mean)
-
-    def draw(self, conditional: Any, rng: np.random.Generator) -> np.ndarray:
-        """One draw of the values that are recorded."""
-        return np.asarray(self.draws(conditional, rng, 1)[0])
 
     # ---------------------------------------------------------------- hyper-parameters
 
@@ -172,14 +127,6 @@ class Space:
         ridge[0, self.coordinates.position("lam")] = 1.0
         ridge[0, self.coordinates.position("amplitude")] = -0.5
         return ridge
-
-    def noise_variance(self, z: np.ndarray) -> float:
-        """Of the Gaussian likelihood."""
-        return float(self.values_at(z)["noise"]) ** 2
-
-    def log_prior(self, z: np.ndarray) -> float:
-        """Log prior density of z."""
-        return self.coordinates.log_prior(z)
 
     @cached_property
     def _symbolic(self) -> tuple[Any, Any, Any]:

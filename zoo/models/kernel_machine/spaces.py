@@ -5,7 +5,7 @@
 - :class:`AlignedSpace`: ``B (x) k`` where every task has all inputs, with Gaussian noise: eigenvalues of B and k;
 - :class:`FunctionSpace`: any kernel: function values at the distinct rows.
 
-Each is a :class:`zoo.latent.slice_hyper.FunctionPrior`, with the derivative of the evidence in the free
+Each is a :class:`zoo.latent.function_prior.FunctionPrior`, with the derivative of the evidence in the free
 coordinates, and predictions. Graphs of PyTensor give the numbers, so a kernel of the user's own serves too.
 """
 
@@ -21,11 +21,8 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 from threadpoolctl import threadpool_limits
 
-from zoo.latent.function_conditional import (
-    AlignedConditional,
-    FunctionConditional,
-    covariance_root,
-)
+from zoo.latent.function_conditional import AlignedConditional, FunctionConditional
+from zoo.latent.function_prior import PointFunctions
 from zoo.latent.task_weights import Loadings, WeightConditional, WeightSums, row_values, weight_sums
 from zoo.models.kernel_machine.space import Compiled, Space, weight_graph
 
@@ -136,7 +133,7 @@ def _linear(data: KernelRows, coefficients: np.ndarray) -> np.ndarray:
     return np.asarray(row_values(inputs, data.row, data.task, by_task))
 
 
-class FunctionSpace(Space):
+class FunctionSpace(PointFunctions, Space):
     """Function values (n,) at the distinct rows, with any kernel."""
 
     def __init__(self, *arguments: Any):
@@ -147,6 +144,16 @@ class FunctionSpace(Space):
                 f"data have {n:,} distinct rows, and a kernel that is not linear in x takes at most {_MOST_POINTS:,}: "
                 "its time grows with their cube. Use a kernel with base=None, or fewer rows."
             )
+
+    @property
+    def n_points(self) -> int:
+        """How many rows are distinct."""
+        return len(self.data.points)
+
+    @property
+    def point(self) -> np.ndarray:
+        """Which of them each row is, (N,)."""
+        return self.data.point
 
     @cached_property
     def _matrix(self) -> Compiled:
@@ -171,35 +178,13 @@ class FunctionSpace(Space):
         """The covariance matrix of the points."""
         return np.asarray(self._matrix(z))
 
-    def sums(self, omega: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sums over the rows of each point."""
-        point, n = self.data.point, len(self.data.points)
-        return np.bincount(point, omega, n), np.bincount(point, nu, n)
-
-    def condition(self, numbers: np.ndarray, sums: tuple[np.ndarray, np.ndarray]) -> FunctionConditional:
-        """The law of the function values."""
-        return FunctionConditional.of(numbers, *sums)
-
     def mean_variance(self, numbers: np.ndarray) -> float:
         """Prior variance of f, averaged over the rows."""
         return float(np.average(np.diag(numbers)[self.data.point], weights=self.data.weight))
 
-    def gaussian(self, numbers: np.ndarray, variance: float) -> FunctionConditional:
-        """The law given the responses."""
-        omega, nu = self.unit_sums
-        return FunctionConditional.of(numbers, omega / variance, nu / variance)
-
     def pull(self, z: np.ndarray, conditional: FunctionConditional) -> np.ndarray:
         """Derivative of log Z in z through the prior."""
         return np.asarray(self._pull(z, conditional.gradient()))
-
-    def draws(self, conditional: FunctionConditional, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Independent draws (size, n)."""
-        return conditional.draw(rng, covariance_root(conditional.K), size)
-
-    def functions(self, values: np.ndarray) -> np.ndarray:
-        """Function values at the rows."""
-        return np.asarray(values[self.data.point])
 
     def predict(
         self, z: np.ndarray, conditional: FunctionConditional, rows: KernelRows

@@ -36,7 +36,7 @@ __all__ = ["drawn_again", "has_own_population", "new_task", "positions", "refusa
 _COMMON, _OWN_VARIANCE = "common_part", "own_variance"
 # Hooks that the coefficients of some tasks alone are derived from.
 _REDRAWN = (
-    "priors", "latent", "shared_part", "observe", "prepare", "coords", "predictive_posterior", "conditional_moments",
+    "priors", "latent", "shared_part", "observe", "design", "coords", "predictive_posterior", "conditional_moments",
     "new_task", "restore", "linear_form",
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 
 from zoo.core.capabilities import CoefficientSurface
+from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError, overridden_hooks
@@ -115,16 +116,16 @@ class KernelLocalSmoothing(LocalDescription):
         require_places(data, type(self).__name__)
         return y
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> LocalRows:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> LocalRows:
         """The rows with their features and places."""
-        rows = KnownRows(self, data if known is None else known)
-        return LocalRows.of(data, rows, predicted=known is not None)
+        known = None if context is None else context.known
+        if context is None or known is None:
+            return LocalRows.of(data, KnownRows(self, data), predicted=False)
+        return LocalRows.of(data, context.once("rows", lambda: KnownRows(self, known)), predicted=True)
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims; places are counted, in the order of their sorted t."""
-        rows = data if isinstance(data, LocalRows) else self.prepare(data)
+        rows = data if isinstance(data, LocalRows) else self.design(data)
         return {**super().coords(rows), "place": np.arange(len(rows.known.places))}
 
     def priors(self, data: ModelData) -> dict[str, Any]:

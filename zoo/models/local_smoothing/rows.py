@@ -185,21 +185,16 @@ class LocalRows(MultiTaskData):
         """Rows at their own places."""
         t = data.t
         assert t is not None
-        return cls(
+        return data.seen_as(
+            cls,
             inputs=known.features(data.X) if predicted else known.X,
             row=np.arange(data.n_rows),
             y=data.y if predicted else known.regressions.y,
-            task=data.task,
-            task_names=data.task_names,
             feature_names=known.feature_names,
-            t=t,
-            transform=data.transform,
-            t_names=data.t_names,
             known=known,
             place=known.position(t) if predicted else known.place,
             offset=np.zeros(t.shape),
             predicted=predicted,
-            weight=data.weight,
         )
 
     def take(self, rows: Any) -> LocalRows:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytensor.tensor as pt
 
+from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.joining import of_some_task
 from zoo.core.methods import Result, Run, UnsupportedMethodError
@@ -119,12 +120,10 @@ class MaxMarginBase(SharedCoefficients):
         """The argument that gives the rows weights, or nothing."""
         return super().weight_argument(data) or ("" if self.class_weight is None else "class_weight")
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> MultiTaskData:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
         """The data with ``class_weight`` in the weights of their rows, and shared features set apart."""
-        data = super().prepare(data, train, known)
-        if self.class_weight is None or train is not None:
+        data = super().design(data, context)
+        if self.class_weight is None or context is not None:
             return data
         positives = encode_labels(data) > 0
         if self.class_weight == "balanced":
@@ -136,7 +135,7 @@ class MaxMarginBase(SharedCoefficients):
             weight = np.where(positives, self.class_weight[1], self.class_weight[0])
         return replace(data, weight=weight if data.weight is None else weight * data.weight)
 
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where a given covariance, scale or nu does not fit the data."""
@@ -321,7 +320,7 @@ def _exchangeable(correlation: float, size: int) -> np.ndarray:
 
 def _last_draws(fit: Fit, data: MultiTaskData) -> list[dict[str, np.ndarray]]:
     """Last draw of each chain of a fit of the same tasks and features, as starting values."""
-    before = fit.factory.prepare(fit.data)
+    before = fit.factory.design(fit.data)
     if before.task_names != data.task_names or before.feature_names != data.feature_names:
         raise ValueError("start is a fit of other tasks or features. Give one with the same names.")
     posterior = fit.posterior.isel(draw=-1)

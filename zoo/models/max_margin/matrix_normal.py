@@ -199,7 +199,7 @@ class MaxMargin(MaxMarginBase):
             )
         model = pm.modelcontext(model)
         known = {f.name: getattr(self, f.name) for f in fields(MaxMargin)}
-        prepared = self.prepare(data)
+        prepared = self.design(data)
         block = [model[name] for name in BLOCK if name in model.named_vars]
         return MatrixNormalGibbs(
             block,

@@ -14,6 +14,7 @@ from pymc.logprob.abstract import _logprob
 from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.utils import normalize_size_param
 
+from zoo.core.context import Context
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.ard.conditional import conditional_moments
 from zoo.inference.ard.correlation import CompiledCorrelation, Correlation, Parameters
@@ -52,41 +53,36 @@ class GPRows(MultiTaskData):
         return TaskInputs.of(self.X, task, 1 if pooled else self.n_tasks, linear, self.weight)
 
 
-def kernel_rows(
-    data: MultiTaskData, train: MultiTaskData | None, known: MultiTaskData | None, standardize: bool
-) -> GPRows:
-    """``data`` on the scale of ``train`` (or their own); warns of constant features, which no kernel can weigh."""
-    source = data if train is None else train
+def kernel_rows(data: MultiTaskData, context: Context | None, standardize: bool) -> GPRows:
+    """``data`` on the scale of the fit (or their own); warns of constant features, which no kernel can weigh."""
+    source = data if context is None else context.train
     fitted = source.X
     centre, scale = weighted_mean(fitted, source.weight), weighted_sd(fitted, source.weight)
     varies = scale > _CONSTANT * np.maximum(np.abs(fitted).max(axis=0), 1e-300)
     dropped = [name for name, used in zip(data.feature_names, varies, strict=True) if not used]
     if len(dropped) == data.n_features:
         raise ValueError("X is constant in every feature. Give features that vary.")
-    if train is None:
+    if context is None:
         _warn(dropped, data, scale, varies, standardize)
     if not standardize:
         centre, scale = np.zeros_like(centre), np.ones_like(scale)
     centre, scale = centre[varies], scale[varies]
 
     def rows(part: MultiTaskData, names: tuple[str, ...], task: np.ndarray, own: GPRows | None) -> GPRows:
-        return GPRows(
+        return part.seen_as(
+            GPRows,
             inputs=(part.X[:, varies] - centre) / scale,
             row=np.arange(part.n_rows),
-            y=part.y,
             task=task,
             task_names=names,
             feature_names=tuple(n for n, used in zip(part.feature_names, varies, strict=True) if used),
-            t=part.t,
-            t_names=part.t_names,
-            transform=part.transform,
-            weight=part.weight,
             centre=centre,
             scale=scale,
             known=own,
         )
 
     names = data.task_names
+    known = None if context is None else context.known
     if known is None:
         return rows(data, names, data.task, None)
     position = {name: i for i, name in enumerate(names)}

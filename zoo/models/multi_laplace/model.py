@@ -13,6 +13,7 @@ import xarray as xr
 from scipy.special import ndtri
 
 from zoo.core.capabilities import Condition, Relevance
+from zoo.core.context import Context
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
@@ -152,13 +153,11 @@ class MultiLaplaceGP(MultiLaplaceDescription):
                 "zoo.VaryingCoefficientGP)."
             )
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> GPRows:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> GPRows:
         """The rows as the kernel sees them."""
-        return kernel_rows(data, train, known, self.standardize)
+        return kernel_rows(data, context, self.standardize)
 
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def _of_tasks(self, priors: dict[str, Any], n_tasks: int) -> Parameters:
         """ARD parameters (T, D), noise variances (T,) and amplitudes (T,) in the model; T is 1 if tasks are pooled."""
@@ -366,20 +365,20 @@ class MultiLaplaceGP(MultiLaplaceDescription):
             raise ValueError(
                 f'{self!r} has no method "map", which a path is made of. Give penalty and noise_rate as numbers.'
             )
-        y, rows = self.validate(data), self.prepare(data)
+        y, rows = self.validate(data), self.design(data)
         return mode.path(self, rows, y, penalty, size, ratio, max_iter, tol)
 
     # ---------------------------------------------------------------- reading the answer
 
     def relevance(self, fit: Fit, threshold: float = 0.01, ci_prob: float = 0.9) -> xr.Dataset:
         """What :meth:`Fit.relevance` does."""
-        rows = self.prepare(fit.data, fit.population_data)
+        rows = self.design(fit.data, Context(fit.population_data))
         return relevance_table(self, rows, fit, threshold, ci_prob)
 
     def select_features(self, fit: Fit, *settings: Any) -> xr.Dataset:
         """What :meth:`Fit.select_features` does."""
         self._require_own_hooks("select_features")
-        rows = self.prepare(fit.data, fit.population_data)
+        rows = self.design(fit.data, Context(fit.population_data))
         return selected_features(self, rows, self.validate(fit.data), fit, *settings)
 
     # ---------------------------------------------------------------- new tasks

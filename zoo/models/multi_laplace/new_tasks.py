@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.joining import joined, new_rows
 from zoo.core.storage import to_datatree
@@ -34,7 +35,7 @@ def condition(model: Any, fit: Fit, task_data: MultiTaskData, random_seed: Any) 
         )
     rng = generator(random_seed)
     new = new_rows(fit, task_data)
-    prepared = model.prepare(new, fit.population_data)
+    prepared = model.design(new, Context(fit.population_data))
     posterior = fit.posterior
     if fit.is_point:
         added = mode.ModeProblem.of(model, prepared, new.y, fit).posterior_of_new_tasks()
@@ -48,7 +49,7 @@ def condition(model: Any, fit: Fit, task_data: MultiTaskData, random_seed: Any) 
     }
     together = joined(fit.data, new)
     result = replace(fit, data=together, conditioned=(*fit.conditioned, *new.task_names))
-    rows = model.prepare(together, result.population_data)
+    rows = model.design(together, Context(result.population_data))
     stats = fit.idata["sample_stats"].to_dataset()
     idata = to_datatree(model, together, rows, rows.y, grown, stats, fit.method, random_seed)
     return replace(result, idata=idata)

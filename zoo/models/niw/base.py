@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from zoo.core.capabilities import Condition, LearnedKernel
+from zoo.core.context import Context
 from zoo.core.drawn import as_arrays, draws_of
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
@@ -133,8 +134,12 @@ class NIWBase(NIWEngines):
 
     def _known_rows(self, fit: Fit, data: MultiTaskData) -> KnownRows:
         """Rows of tasks, on the model's scale, for draws of their coefficients given a population."""
-        own = data is fit.data and not fit.conditioned
-        prepared = self.prepare(data) if own else self.prepare(data, fit.population_data)
+        if data is not fit.data:
+            return self._rows_known(data, self.design(data, Context(fit.population_data)))
+        own = Context(fit.population_data) if fit.conditioned else None
+        return fit.context.once("known rows", lambda: self._rows_known(data, self.design(data, own)))
+
+    def _rows_known(self, data: MultiTaskData, prepared: MultiTaskData) -> KnownRows:
         population = self.population(prepared)
         residual = self._residual_features(data, prepared, population.inputs)
         return KnownRows(prepared, population, np.hstack([population.inputs, residual]))
@@ -251,7 +256,7 @@ class NIWBase(NIWEngines):
         }
         names = (*fit.conditioned, *new.task_names)
         result = replace(fit, data=together, conditioned=names)
-        prepared = self.prepare(together, result.population_data)
+        prepared = self.design(together, Context(result.population_data))
         stats = fit.idata["sample_stats"].to_dataset()
         result = replace(
             result,

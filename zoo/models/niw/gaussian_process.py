@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.hooks import SHARED, ModelData
 from zoo.data.multitask import MultiTaskData
@@ -120,6 +121,10 @@ class NIWGaussianProcess(NIWBase):
         data = self.set_apart(data)
         return Basis.of(self.base_covariance(data.n_features), data.inputs)
 
+    def _fitted_basis(self, context: Context) -> Basis:
+        """The same at the inputs of the fit, whose eigenvalues are computed once for all predictions."""
+        return context.once("basis", lambda: self._basis(context.train))
+
     # ---------------------------------------------------------------- hooks
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
@@ -134,15 +139,12 @@ class NIWGaussianProcess(NIWBase):
             )
         return y
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> FunctionData:
-        """Rows as weights of the function values at the inputs of ``train``, or of ``data`` themselves."""
-        data = super().prepare(data, train, known)
-        fitted = data if train is None else train
-        basis = self._basis(fitted)
+    def design(self, data: MultiTaskData, context: Context | None = None) -> FunctionData:
+        """Rows as weights of the function values at the inputs of the fit, or at their own."""
+        data = super().design(data, context)
+        basis = self._basis(data) if context is None else self._fitted_basis(context)
         n = basis.inputs.shape[0]
-        if train is None:
+        if context is None:
             values = basis.half_inverse * basis.eigenvalues
             weights = np.eye(n) if basis.rank == n else values @ basis.half_inverse.T
             left, row = np.zeros(n), basis.position[data.row]
@@ -153,25 +155,15 @@ class NIWGaussianProcess(NIWBase):
             left = variance - np.sum(features**2, axis=1)
             left[left < _RESIDUAL * variance] = 0.0
             row = data.row
-        return FunctionData(
+        return data.seen_as(
+            FunctionData,
             inputs=np.column_stack([weights, np.sqrt(left)]),
             row=row,
-            y=data.y,
-            task=data.task,
-            task_names=data.task_names,
             feature_names=(*(f"input {i}" for i in range(n)), "residual"),
-            t=data.t,
-            t_names=data.t_names,
-            transform=data.transform,
-            weight=data.weight,
-            choice=data.choice,
-            shared_names=data.shared_names,
-            shared=data.shared,
-            design=data.design,
             basis=basis,
         )
 
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims; inputs are counted."""
@@ -214,7 +206,7 @@ class NIWGaussianProcess(NIWBase):
         It is the same at all inputs of a draw: right for each input by itself, not for several jointly.
         """
         draws = super().predictive_posterior(fit, rng)
-        back = self._basis(fit.population_data).half_inverse.T
+        back = self._fitted_basis(fit.context).half_inverse.T
         values = draws["function_values"].transpose("chain", "draw", "input", "task").to_numpy()
         residual = self._residual(values, self.pi_of(draws), back, fit.method == "em", rng)
         draws = draws.assign(residual=(("chain", "draw", "task"), residual))
@@ -227,10 +219,10 @@ class NIWGaussianProcess(NIWBase):
         left = np.asarray(rows.inputs[:, -1])[rows.row]
         if fit.method == "em":
             mean, variance = self._em_moments(fit, rows)
-            tau, weight = self.em_prior(self._basis(fit.population_data).rank)
+            tau, weight = self.em_prior(self._fitted_basis(fit.context).rank)
             return mean[None], np.sqrt(variance + weight / tau * left**2)[None]
         values = fit.posterior["function_values"].transpose("chain", "draw", "input", "task").to_numpy()
-        back = self._basis(fit.population_data).half_inverse.T
+        back = self._fitted_basis(fit.context).half_inverse.T
         # Where no row has more to say than the inputs of the fit, nothing is drawn.
         pi = self.pi_of(fit.posterior)
         sd = self._residual_sd(values, pi, back, rng) if left.any() else np.zeros(values[..., 0, :].shape)
@@ -253,7 +245,7 @@ class NIWGaussianProcess(NIWBase):
         if found is None:
             return None
         mean, sd, parameters = found
-        tau, weight = self.em_prior(self._basis(fit.population_data).rank)
+        tau, weight = self.em_prior(self._fitted_basis(fit.context).rank)
         left = np.asarray(rows.inputs[:, -1])[rows.row]
         return mean, np.sqrt(sd**2 + weight / tau * left**2), parameters
 
@@ -328,7 +320,7 @@ class NIWGaussianProcess(NIWBase):
         :math:`b, s` as in the prior's extension, :math:`E[b'Vb + s] = (tr V + 1) / (\delta + r - 2)` times what the
         inputs of the fit leave open of the base kernel.
         """
-        basis = self._basis(fit.population_data)
+        basis = self._fitted_basis(fit.context)
         back = basis.half_inverse.T
         draws = fit.posterior.mean(("chain", "draw"))
         V = back @ draws["function_cov"].to_numpy() @ back.T
@@ -347,7 +339,7 @@ class NIWGaussianProcess(NIWBase):
 
     def learned_kernel_draws(self, fit: Fit, X: Any, combine: bool = True) -> xr.DataArray:
         """Draws of K between inputs; see :meth:`Fit.learned_kernel_draws`."""
-        basis = self._basis(fit.population_data)
+        basis = self._fitted_basis(fit.context)
         back = basis.half_inverse.T
         features = basis.features(X)
         V = back @ fit.posterior["function_cov"].to_numpy() @ back.T

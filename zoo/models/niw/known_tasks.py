@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from zoo.core.context import Context
 from zoo.core.hooks import SHARED
 from zoo.core.protocols import Fitted
 from zoo.data.multitask import MultiTaskData
@@ -72,7 +73,7 @@ def _known_tasks(model: Any, fit: Fitted, names: tuple[str, ...]) -> KnownTasks:
     """Sums over the rows of these tasks, and the draws of the population."""
     data, posterior = fit.data, fit.posterior
     some = data if names == data.task_names else data.select_tasks(names)
-    rows = model.prepare(some, fit.population_data)
+    rows = model.design(some, Context(fit.population_data))
     population = model.population(rows)
     sums = task_sums(population.inputs, rows.row, rows.y, rows.task, rows.n_tasks, rows.weight)
     linear = sums.linear[None]

@@ -30,7 +30,7 @@ from zoo.support.words import counted
 __all__ = ["NIWLinear"]
 
 # What predictions of single tasks are derived from: a subclass that changes one of these needs all tasks.
-_REDRAWN = ("priors", "latent", "shared_part", "observe", "prepare", "coords", "predictive_posterior")
+_REDRAWN = ("priors", "latent", "shared_part", "observe", "design", "coords", "predictive_posterior")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.methods import UnsupportedMethodError
 from zoo.data.multitask import MultiTaskData
@@ -62,18 +63,16 @@ class PooledGP(VaryingCoefficientGP):
             )
         return super().validate(data)
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> VaryingRows:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> VaryingRows:
         """The rows; with "xt" the columns of t are features too."""
-        rows = super().prepare(data, train, known)
+        rows = super().design(data, context)
         if self.inputs == "x" or isinstance(data, VaryingRows):
             return rows
         fitted: Any = None if rows.known is None else _with_t(rows.known)
         return replace(_with_t(rows), known=fitted)
 
     # With "xt" it does not, and `needs_t` says so.
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def coefficients(
         self, fit: Fit, t: Any = None, task: Any = None, ci_prob: float = 0.9, random_seed: Any = None

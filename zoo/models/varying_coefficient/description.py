@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
+from zoo.core.context import Context
 from zoo.core.factory import ModelFactory
 from zoo.data.multitask import MultiTaskData
 from zoo.kernels import describe, restore
@@ -73,7 +74,7 @@ class VaryingDescription(ModelFactory):
             raise ValueError(
                 "task_kernel is empty and global_coefficients is False: no coefficient is left. Give a kernel."
             )
-        if self.approximation == "vfe" and not self._gaussian:
+        if self.approximation == "vfe" and not self.is_gaussian:
             raise ValueError(
                 f'approximation "vfe" is a bound for Gaussian noise, and likelihood is {self.likelihood!r}. Use "fitc".'
             )
@@ -171,7 +172,7 @@ class VaryingDescription(ModelFactory):
         return covariance or not self.has_constant
 
     @property
-    def _gaussian(self) -> bool:
+    def is_gaussian(self) -> bool:
         """Whether functions can be integrated out in closed form."""
         return type(self.likelihood) is Gaussian
 
@@ -220,7 +221,7 @@ class VaryingDescription(ModelFactory):
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where t does not serve."""
         y = super().validate(data)
-        rows = self.prepare(data)
+        rows = self.design(data)
         used = {i for part in self.kernel_of(rows).parts for i in part.columns}
         if data.t is not None and used:
             constant = [i for i in sorted(used) if np.ptp(data.t[:, i]) == 0.0]
@@ -241,18 +242,19 @@ class VaryingDescription(ModelFactory):
                 )
         return y
 
-    def prepare(
-        self, data: MultiTaskData, train: MultiTaskData | None = None, known: MultiTaskData | None = None
-    ) -> VaryingRows:
+    def design(self, data: MultiTaskData, context: Context | None = None) -> VaryingRows:
         """The rows with standardized features and t, the constant feature first."""
         # f is on the scale of y, and starts from its mean, where y has mean f.
         real = self.likelihood.responses == "real" and type(self.likelihood).mean is Likelihood.mean
-        return varying_rows(
-            data, train if known is not None else None, self.standardize, self.has_constant, real
-        )
+        settings = (self.standardize, self.has_constant, real)
+        if context is None:
+            return varying_rows(data, None, *settings)
+        fitted = context.once("rows", lambda: varying_rows(context.train, None, *settings))
+        rows = varying_rows(data, fitted, *settings)
+        return rows if context.known is not None else replace(rows, known=None)
 
     # The library's own models that use t say so by `needs_t`.
-    prepare.leaves_t = True  # type: ignore[attr-defined]
+    design.leaves_t = True  # type: ignore[attr-defined]
 
     def sites_refusal(self) -> str:
         """Why expectation propagation and the variational bound cannot do with these fields."""
@@ -269,7 +271,7 @@ class VaryingDescription(ModelFactory):
                 "method 'vecchia' integrates functions out, exactly or by Laplace's method, which needs a smooth "
                 f"likelihood, and {name} has corners. Use 'nuts'."
             )
-        exact = "'exact'" if self._gaussian else "'laplace'"
+        exact = "'exact'" if self.is_gaussian else "'laplace'"
         for component in self.components:
             if component.on_tasks:
                 return (
@@ -297,13 +299,13 @@ class VaryingDescription(ModelFactory):
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims."""
-        rows = self.prepare(data)
+        rows = self.design(data)
         fitted = rows.fitted
         names = super().coords(rows)
         kernel = self.kernel_of(fitted)
         for part in kernel.parts:
             names.update(part.coords())
-        if self._in_weights(kernel):
+        if self.in_weights(kernel):
             names["basis"] = np.arange(kernel.n_weights)
         elif self.approximation == "none":
             names["point"] = np.arange(len(fitted.points))
@@ -314,13 +316,13 @@ class VaryingDescription(ModelFactory):
             names["inducing"] = np.arange(min(self.n_inducing, len(fitted.points)))
         return names
 
-    def _in_weights(self, kernel: VaryingKernel) -> bool:
+    def in_weights(self, kernel: VaryingKernel) -> bool:
         """Whether the functions are held as weights of fixed features."""
         return self.approximation == "hsgp" or (self.approximation == "none" and kernel.basis_is_exact)
 
     def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
         """Dims of the variables, without the model: its matrices may be large."""
-        rows = self.prepare(data)
+        rows = self.design(data)
         result = {name: hyper.dims or () for name, hyper in self.hyperparameters(rows).items()}
         if self.approximation == "vecchia":
             return {**result, **dict.fromkeys(self.fixed_parameters(), ())}

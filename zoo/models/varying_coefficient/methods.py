@@ -38,6 +38,8 @@ __all__ = [
 
 # Rows up to which exact algebra takes seconds, and weights up to which that of a basis does.
 _FEW_ROWS, _MOST_WEIGHTS = 2000, 6000
+# The same where every draw takes as much algebra as a fit of maximal evidence.
+_FEW_ROWS_OF_CHAINS = 200
 # Rows or weights below which threads cost more than they bring.
 _SMALL = 500
 
@@ -65,15 +67,15 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
         elif best == "exact":
             method = "hsgp" if factory.approximation == "hsgp" else "inducing"
         else:
-            method = "laplace"
+            method = best
         return Choice(method, factory.approximation, f"approximation is {factory.approximation!r}")
-    rows = factory.prepare(data)
+    rows = factory.design(data)
     kernel, n = factory.kernel_of(rows), data.n_rows
     if kernel.basis_is_exact and kernel.n_weights <= _MOST_WEIGHTS:
         return Choice(
             best, "none", f"all components are over tasks, which makes {kernel.n_weights:,} weights"
         )
-    if n <= _FEW_ROWS:
+    if n <= (_FEW_ROWS_OF_CHAINS if best == "gibbs" and kernel.has_basis else _FEW_ROWS):
         return Choice(best, "none", f"{n:,} rows are few enough for exact algebra")
     near = "vecchia" in factory.methods
     curved = factory.structure == "curved"  # sums of sines are for coefficients
@@ -93,6 +95,10 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
         reason = f"{n:,} rows, and the kernel has no basis"
     if near and best == "exact":
         return Choice("vecchia", "vecchia", f"{reason}; each row is given its nearest ones")
+    if best == "gibbs":
+        return Choice(
+            "nuts", "fitc", f"{reason}; {factory.n_inducing:,} inducing points, which only nuts knows"
+        )
     return Choice("inducing", "fitc", f"{reason}; {factory.n_inducing:,} inducing points")
 
 
@@ -101,7 +107,7 @@ def choose(factory: VaryingDescription, data: MultiTaskData) -> Choice:
 
 def require_sites(factory: VaryingDescription, data: MultiTaskData, method: str) -> None:
     """Raise where a method replaces the labels of function values, and the model holds its functions as weights."""
-    if method in SITES and factory.kernel_of(factory.prepare(data)).basis_is_exact:
+    if method in SITES and factory.kernel_of(factory.design(data)).basis_is_exact:
         raise UnsupportedMethodError(
             f"method {method!r} is for function values, and these functions are held as weights, since every component "
             'is over tasks, or none varies. Use method "laplace" or "nuts".'
@@ -179,7 +185,7 @@ def state_of(fit: Fit) -> tuple[Any, State] | None:
     if "independent" not in fit.idata["sample_stats"]:
         return None
     factory: Any = fit.factory
-    rows = factory.prepare(fit.population_data)
+    rows = factory.design(fit.population_data)
     space = _space(factory, rows, factory.validate(fit.population_data), fit.method)
     z = space.recorded(fit.posterior.isel(chain=0, draw=0))
     return space, space.state(z)

@@ -14,18 +14,21 @@ from zoo.core.capabilities import CoefficientSurface
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
-from zoo.core.methods import Method, Result, Run
+from zoo.core.methods import Method
 from zoo.core.prior_density import standard_normal_density
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.latent.coordinates import Coordinates
 from zoo.latent.function_conditional import JITTER
+from zoo.latent.slice_hyper import KernelGibbs
 from zoo.models.kernel_machine.rows import conditional_function, function_moments
 from zoo.models.kernel_machine.space import matrix_root
 from zoo.models.varying_coefficient import methods as engine
 from zoo.models.varying_coefficient.covariance import beyond_the_data
+from zoo.models.varying_coefficient.engines import methods_of
 from zoo.models.varying_coefficient.reading import coefficients
 from zoo.models.varying_coefficient.rows import VaryingRows
+from zoo.models.varying_coefficient.sampled import gibbs_kernel, gibbs_refusal
 from zoo.models.varying_coefficient.sites import SITES
 from zoo.models.varying_coefficient.spaces import space_of
 from zoo.models.varying_coefficient.structure import ChoosesStructure
@@ -86,9 +89,9 @@ class VaryingCoefficientGP(ChoosesStructure):
     standardize : bool
         Whether features and t are standardized.
     approximation : {"none", "hsgp", "fitc", "vfe", "vecchia"}
-        Prior of the functions that ``build`` makes, and that methods "laplace" and "nuts" take: exact, a basis of
-        sines, or inducing points. Methods "exact", "hsgp", "inducing" and "vecchia" bring their own; the model that
-        ``build`` makes for "vecchia" is the exact one.
+        Prior of the functions that ``build`` makes, and that methods "laplace", "gibbs" (no inducing points) and
+        "nuts" take: exact, a basis of sines, or inducing points. Methods "exact", "hsgp", "inducing" and "vecchia"
+        bring their own; the model that ``build`` makes for "vecchia" is the exact one.
     n_inducing, placement, design_seed : int, "kmeans" or "random", int
         Inducing points.
     n_neighbours, n_neighbours_predict : int
@@ -106,7 +109,8 @@ class VaryingCoefficientGP(ChoosesStructure):
     ``global_scale``...; with several components their names stand before them), and the functions: ``function_values``
     (point) at the distinct rows, ``basis_weights`` (basis), or ``inducing_values`` (inducing), whitened; none by
     method "vecchia", which integrates them out. Where all components are over tasks, ``coefficients`` (feature, task)
-    too. Methods other than "nuts" give independent draws of the functions at hyper-parameters of maximal evidence.
+    too. Methods other than "gibbs" and "nuts" give independent draws of the functions at hyper-parameters of maximal
+    evidence.
 
     References
     ----------
@@ -147,7 +151,7 @@ class VaryingCoefficientGP(ChoosesStructure):
         result: dict[str, Any] = {
             "kernel": kernel.at(values), "amplitude": pt.constant(1.0), "values": values
         }  # fmt: skip
-        if self._in_weights(kernel):
+        if self.in_weights(kernel):
             root = pt.exp(0.5 * kernel.log_variances(values))
             white = white_weights(self, data, kernel, root, values.get("noise"))
             weights = pm.Deterministic("basis_weights", root * white, dims="basis")
@@ -224,51 +228,15 @@ class VaryingCoefficientGP(ChoosesStructure):
         """The functions of a fit given estimates of hyper-parameters, made again."""
         return engine.state_of(fit)
 
+    def gibbs_kernel(self, data: Any, y: np.ndarray, **options: Any) -> KernelGibbs:
+        """The Markov kernel of method "gibbs", for prepared data and coded y."""
+        return gibbs_kernel(self, data, y, **options)
+
     # ---------------------------------------------------------------- engines
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
-        point = "hyper-parameters of maximal evidence"
-        nuts = super().method_table()
-        near = f"approximation: each row given its nearest ones, functions integrated out, given {point}"
-        basis = not self.basis_refusal()
-        if self._gaussian:
-            found = [
-                Method("exact", f"independent draws from the exact posterior given {point}",
-                self._fit_point, given_estimates=True),
-                Method("hsgp", f"approximation: a basis of sines; independent draws given {point}",
-                self._fit_hsgp, law="approximate"),
-                Method("inducing", f"approximation: inducing points (FITC or VFE); independent draws given {point}",
-                self._fit_point, law="approximate"),
-            ]  # fmt: skip
-            if not self.vecchia_refusal():
-                found.append(Method("vecchia", near, self._fit_vecchia, law="approximate"))
-        elif not self.likelihood.smooth:
-            found = []
-        else:
-            found = [
-                Method("laplace", f"approximation: normal at the mode of the functions, given {point}",
-                self._fit_point, given_estimates=True),
-                Method("inducing", "approximation: the same with inducing points (FITC)",
-                self._fit_point, law="approximate"),
-                Method("hsgp", "approximation: a basis of sines; draws from its exact posterior by NUTS",
-                self._fit_hsgp, law="approximate"),
-            ]  # fmt: skip
-            if not self.vecchia_refusal():
-                law = near.replace("out,", "out by Laplace's method,")
-                found.append(Method("vecchia", law, self._fit_latent, law="approximate"))
-            if not self.sites_refusal():
-                moments = "normal, with the moments that each label gives (expectation propagation)"
-                bound = "the normal law with the best variational bound"
-                for name, law, fit in (
-                    ("ep", moments, self._fit_ep),
-                    ("variational", bound, self._fit_variational),
-                ):
-                    law = f"approximation: {law}, given {point}"
-                    found.append(Method(name, law, fit, given_estimates=True))
-        given = [m for m in found if basis or m.name != "hsgp"]
-        by_nuts = "" if self._gaussian else "hsgp"
-        return [*(m._replace(weights=True, independent=m.name != by_nuts) for m in given), *nuts]
+        return [*methods_of(self, VaryingCoefficientGP), *super().method_table()]
 
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
         """The method that a fit takes; raises where the data are too wide for it."""
@@ -282,6 +250,8 @@ class VaryingCoefficientGP(ChoosesStructure):
         """Why a method that others have cannot do with these fields."""
         if method == "vecchia":
             return self.vecchia_refusal()
+        if method == "gibbs" and self.augmented:
+            return gibbs_refusal(self)
         if method == "hsgp":
             return f"method 'hsgp' does not serve: {why}" if (why := self.basis_refusal()) else ""
         if method in SITES:
@@ -358,42 +328,8 @@ class VaryingCoefficientGP(ChoosesStructure):
             "vecchia": "vecchia",
             **dict.fromkeys(SITES, "none"),
             "laplace": "none" if now == "vecchia" else now,
-            # Its functions are variables of the model.
+            # Their functions are variables of the model.
             "nuts": "none" if now == "vecchia" else now,
+            "gibbs": "none" if now == "vecchia" else now,
         }.get(method, now)
         return self if wanted == now else replace(self, approximation=wanted)
-
-    def _fit_point(
-        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
-    ) -> Result:
-        return engine.fit_point(self, data, y, run, max_iter, tol)
-
-    def _fit_vecchia(
-        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-6
-    ) -> Result:
-        return engine.fit_point(self, data, y, run, max_iter, tol)
-
-    def _fit_latent(self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-5) -> Any:
-        return engine.fit_point(self, data, y, run, max_iter, tol)
-
-    def _fit_ep(self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7) -> Result:
-        return engine.fit_point(self, data, y, run, max_iter, tol, "ep")
-
-    def _fit_variational(
-        self, data: Any, y: np.ndarray, run: Run, max_iter: int = 200, tol: float = 1e-7
-    ) -> Result:
-        return engine.fit_point(self, data, y, run, max_iter, tol, "variational")
-
-    def _fit_hsgp(
-        self,
-        data: Any,
-        y: np.ndarray,
-        run: Run,
-        max_iter: int = 200,
-        tol: float = 1e-7,
-        cores: int | None = None,
-        nuts: dict[str, Any] | None = None,
-    ) -> Result:
-        if self._gaussian:
-            return engine.fit_point(self, data, y, run, max_iter, tol)
-        return self._fit_nuts(data, y, run, cores, nuts)

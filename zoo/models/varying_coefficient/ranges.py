@@ -64,7 +64,7 @@ def pilot_fit(
     """
     most = min(factory.n_neighbours, n_neighbours, data.n_rows - 2)
     pilot = replace(factory, approximation="vecchia", n_neighbours=max(most, 1))
-    space: Any = space_of(pilot, pilot.prepare(data), pilot.likelihood.encode(data))
+    space: Any = space_of(pilot, pilot.design(data), pilot.likelihood.encode(data))
     coordinates, (low, high) = space.coordinates, bounds_of(space)
     at_first = {name: hyper.value for name, hyper in coordinates.hypers.items()}
     given = [coordinates.pack({n: _like(s.get(n, v), v) for n, v in at_first.items()}) for s in starts]

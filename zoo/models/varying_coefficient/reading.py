@@ -129,7 +129,7 @@ def _unit_rows(fit: Fit, places: np.ndarray | None, tasks: np.ndarray) -> Varyin
     factory: Any = fit.factory
     some = fit.data.take(np.zeros(len(tasks), dtype=np.int64))
     new = replace(some, task=tasks, t=places, y=np.ones(len(tasks)))
-    rows: VaryingRows = factory.prepare(new, fit.population_data, fit.data)
+    rows: VaryingRows = factory.design(new, fit.context)
     D, P = rows.n_features, len(tasks)
     return replace(
         rows,

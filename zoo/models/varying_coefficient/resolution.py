@@ -13,7 +13,7 @@ from zoo.support.warning_types import warn_user
 if TYPE_CHECKING:
     from zoo.models.varying_coefficient.parts import Part
 
-__all__ = ["too_few_sines", "warn_of_coarse_basis"]
+__all__ = ["too_few_sines", "warn_of_coarse_basis", "warn_of_few_sines"]
 
 # Functions a half width of the data, in lengthscales, that resolve a covariance (Riutort-Mayol et al. 2023).
 _RESOLUTION = {"matern12": 4.5, "matern32": 3.42, "matern52": 2.65, "squared_exponential": 1.75}
@@ -51,3 +51,17 @@ def warn_of_coarse_basis(factory: VaryingDescription, space: Any, values: dict[s
                     "predictions are smoother than the data, and detail counts as noise. Give more in "
                     f"zoo.VaryingComponent(n_basis=...){other}."
                 )
+
+
+def warn_of_few_sines(factory: VaryingDescription, kernel: Any, posterior: dict[str, Any]) -> None:
+    """Warn where draws (chain, draw, ...) by a Markov chain have lengthscales that the sines do not resolve."""
+    if factory.approximation != "hsgp":
+        return
+    for part in kernel.parts:
+        learned = {name: np.median(posterior[name], axis=(0, 1)) for name in part.hyperparameters()}
+        for name, size, enough in too_few_sines(part, learned):
+            warn_user(
+                f"n_basis is {size} for {name!r}, and {enough} would resolve the median of its lengthscale: functions "
+                "are smoother than this model says. Give more in zoo.VaryingComponent(n_basis=...), or use "
+                'approximation="none".'
+            )

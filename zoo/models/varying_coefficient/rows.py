@@ -102,18 +102,12 @@ def varying_rows(
     X = (np.asarray(data.X) - scale.x_mean) / scale.x_scale
     if intercept:
         X = np.column_stack([np.ones(len(X)), X])
-    return VaryingRows(
+    return data.seen_as(
+        VaryingRows,
         inputs=X,
         row=np.arange(data.n_rows),
-        y=data.y,
-        task=data.task,
-        task_names=data.task_names,
         feature_names=_with_constant(data.feature_names) if intercept else data.feature_names,
         t=None if data.t is None else (data.t - scale.t_mean) / scale.t_scale,
-        transform=data.transform,
-        weight=data.weight,
-        choice=data.choice,
-        t_names=data.t_names,
         known=fitted,
         scale=scale,
     )

@@ -59,7 +59,7 @@ class StructureSearch:
     def __init__(self, factory: Any, data: MultiTaskData, progress: bool):
         self.data, self.progress = data, progress
         self.first = factory
-        self.names = factory.prepare(data).feature_names
+        self.names = factory.design(data).feature_names
         self._only_constant = len(self.names) == 1 and factory.has_constant
         self.table: list[dict[str, Any]] = []
         self.changes: list[str] = []

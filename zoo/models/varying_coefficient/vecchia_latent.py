@@ -90,7 +90,7 @@ class LatentVecchiaSpace(VecchiaSpace):
     dear_far_away = True  # from where the preconditioner was made
 
     def __init__(self, factory: VaryingDescription, rows: VaryingRows, y: np.ndarray):
-        scale = factory.prepare(rows).fitted.scale
+        scale = factory.design(rows).fitted.scale
         assert scale is not None
         self.nugget = _NUGGET * scale.y_scale
         super().__init__(factory, rows, y)

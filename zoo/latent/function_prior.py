@@ -77,8 +77,8 @@ class FunctionPrior(Protocol):
 class RowFunctions:
     """What the forms share: Gaussian noise, and draws.
 
-    A form has ``coordinates``, the coded responses ``y`` and ``row_weight`` (N,), or None; and says ``sums``,
-    ``functions``, ``draws`` and ``values_at``.
+    A form has ``coordinates`` and the coded responses ``y``; and says ``seen_rows``, ``sums``, ``functions``,
+    ``draws`` and ``values_at``.
     """
 
     values_name: ClassVar[str] = "function_values"
@@ -88,9 +88,15 @@ class RowFunctions:
     """What is kept and depends on the responses."""
 
     @property
+    def seen_rows(self) -> Any:
+        """The rows, as the model sees them."""
+        raise NotImplementedError
+
+    @property
     def row_weight(self) -> np.ndarray | None:
         """Weights of the rows."""
-        raise NotImplementedError
+        weight: np.ndarray | None = self.seen_rows.weight
+        return weight
 
     def sums(self, omega: np.ndarray, nu: np.ndarray) -> Any:
         """What rows of weights ``omega`` and linear terms ``nu`` (N,) say."""
@@ -164,22 +170,13 @@ class RowFunctions:
 class PointFunctions(RowFunctions):
     """Function values at the n distinct rows; numbers are their covariance matrix (n, n).
 
-    A form has ``n_points`` and ``point`` (N,), which of the distinct rows each row is.
+    The rows say ``points``, which are distinct, and ``point`` (N,), which of them each row is.
     """
-
-    @property
-    def n_points(self) -> int:
-        """How many rows are distinct."""
-        raise NotImplementedError
-
-    @property
-    def point(self) -> np.ndarray:
-        """Which of them each row is, (N,)."""
-        raise NotImplementedError
 
     def sums(self, omega: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums over the rows of each point."""
-        return np.bincount(self.point, omega, self.n_points), np.bincount(self.point, nu, self.n_points)
+        point, n = self.seen_rows.point, len(self.seen_rows.points)
+        return np.bincount(point, omega, n), np.bincount(point, nu, n)
 
     def condition(self, numbers: np.ndarray, sums: tuple[np.ndarray, np.ndarray]) -> FunctionConditional:
         """The law of the function values."""
@@ -196,4 +193,4 @@ class PointFunctions(RowFunctions):
 
     def functions(self, values: np.ndarray) -> np.ndarray:
         """Function values at the rows."""
-        return np.asarray(values[self.point])
+        return np.asarray(values[self.seen_rows.point])

@@ -95,9 +95,9 @@ class Space(RowFunctions):
                 vars(self)[name] = vars(old)[name]
 
     @property
-    def row_weight(self) -> np.ndarray | None:
-        """Weights of the rows."""
-        return self.data.weight
+    def seen_rows(self) -> KernelRows:
+        """The rows, as the model sees them."""
+        return self.data
 
     def threads(self) -> Any:
         """A context in which linear algebra of this size is fastest."""

@@ -145,16 +145,6 @@ class FunctionSpace(PointFunctions, Space):
                 "its time grows with their cube. Use a kernel with base=None, or fewer rows."
             )
 
-    @property
-    def n_points(self) -> int:
-        """How many rows are distinct."""
-        return len(self.data.points)
-
-    @property
-    def point(self) -> np.ndarray:
-        """Which of them each row is, (N,)."""
-        return self.data.point
-
     @cached_property
     def _matrix(self) -> Compiled:
         z, amplitude, kernel = self._symbolic

@@ -85,7 +85,7 @@ class VaryingDescription(ModelFactory):
 
     def basis_refusal(self) -> str:
         """Why a basis of sines does not serve these fields, and what does; nothing where it serves."""
-        if self.is_linear and "covariance" not in (self.amplitude, *(c.amplitude for c in self.components)):
+        if self.is_linear and not self.has_covariance:
             return ""
         return (
             'a basis of sines is for coefficients: instance_kernel="linear", and an amplitude that is not '
@@ -141,7 +141,7 @@ class VaryingDescription(ModelFactory):
                     f"coefficients per feature. Use "
                     'features="all" and amplitude="shared", or instance_kernel="linear".'
                 )
-        if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+        if self.has_covariance:
             raise ValueError('amplitude "covariance" is of coefficients. Use instance_kernel="linear".')
 
     def to_spec(self) -> dict[str, Any]:
@@ -161,6 +161,11 @@ class VaryingDescription(ModelFactory):
         return tuple(self.task_kernel)
 
     @property
+    def has_covariance(self) -> bool:
+        """Whether the coefficients of a component have a learned covariance between them."""
+        return "covariance" in (self.amplitude, *(c.amplitude for c in self.components))
+
+    @property
     def needs_t(self) -> bool:  # type: ignore[override]
         """Whether the data must have t."""
         return any(not component.on_tasks for component in self.components)
@@ -168,8 +173,7 @@ class VaryingDescription(ModelFactory):
     @property
     def needs_features(self) -> bool:  # type: ignore[override]
         """Whether the data must have features. The constant one serves where coefficients are independent."""
-        covariance = "covariance" in (self.amplitude, *(c.amplitude for c in self.components))
-        return covariance or not self.has_constant
+        return self.has_covariance or not self.has_constant
 
     @property
     def is_gaussian(self) -> bool:
@@ -283,7 +287,7 @@ class VaryingDescription(ModelFactory):
                     "method 'vecchia' knows the covariances that have a word, and a component has one of pm.gp.cov. "
                     "Use 'hsgp' or 'inducing', or a word such as \"matern32\"."
                 )
-        if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+        if self.has_covariance:
             return (
                 f"method 'vecchia' knows no covariance of the coefficients. Use {exact}, or "
                 'amplitude="per_feature".'

@@ -242,7 +242,7 @@ class VaryingCoefficientGP(ChoosesStructure):
         """The method that a fit takes; raises where the data are too wide for it."""
         name = super().choose_method(method, data)
         engine.require_sites(self, data, name)
-        if "covariance" in (self.amplitude, *(c.amplitude for c in self.components)):
+        if self.has_covariance:
             require_narrow(data, 'amplitude="covariance"', 'Use VaryingCoefficientGP(amplitude="shared").')
         return name
 

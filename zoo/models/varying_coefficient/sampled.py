@@ -54,9 +54,9 @@ class SampledFunctions(RowFunctions):
         return super().with_response(y - self.factory.offset(self.rows))
 
     @property
-    def row_weight(self) -> np.ndarray | None:
-        """Weights of the rows."""
-        return self.rows.weight
+    def seen_rows(self) -> VaryingRows:
+        """The rows, as the model sees them."""
+        return self.rows
 
     def values_at(self, z: np.ndarray) -> dict[str, Any]:
         """All parameters by name, learned and fixed."""
@@ -113,16 +113,6 @@ class SampledFunctions(RowFunctions):
 class SampledValues(SampledFunctions, PointFunctions):
     """Function values (n,) at the distinct rows; numbers are their covariance matrix."""
 
-    @property
-    def n_points(self) -> int:
-        """How many rows are distinct."""
-        return len(self.rows.points)
-
-    @property
-    def point(self) -> np.ndarray:
-        """Which of them each row is, (N,)."""
-        return self.rows.point
-
     def _graph(self, values: dict[str, Any]) -> Any:
         return self.kernel.at(values)(pt.constant(self.rows.points))
 
@@ -176,7 +166,7 @@ class SampledWeights(SampledFunctions):
 
 def gibbs_refusal(factory: VaryingDescription) -> str:
     """Why method "gibbs" does not serve these fields, and what does; nothing where it serves."""
-    if "covariance" in (factory.amplitude, *(c.amplitude for c in factory.components)):
+    if factory.has_covariance:
         return (
             "method 'gibbs' knows no covariance of the coefficients. Use 'nuts', or "
             'amplitude="per_feature".'

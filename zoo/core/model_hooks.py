@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from zoo.core.missing_features import require_in_graph
 from zoo.core.own_priors import OwnPriors
 from zoo.core.predictive import depends_on, pointwise_log_likelihood
 from zoo.data.multitask import MultiTaskData
+from zoo.data.standardizing import units_of
 from zoo.inference.compiled import ensure_compile_folder
 from zoo.likelihoods.gaussian import Gaussian
 
@@ -276,8 +277,22 @@ class ModelHooks(OwnPriors):
 
     # ---------------------------------------------------------------- building
 
+    def with_units(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
+        """The data with ``units``, in which default priors are stated; as they are where they have them already.
+
+        Data that are simulated again and again, under one prior, are given theirs before the first of these draws.
+        """
+        if data.units is not None:
+            return data
+        real = self.likelihood.responses == "real"
+        if context is None:
+            return replace(data, units=units_of(data, real))
+        return replace(data, units=context.once("units", lambda: units_of(context.train, real)))
+
     def design(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
-        """The data as the model sees them; here as they are.
+        """The data as the model sees them; here as they are, with the units of what was fitted.
+
+        ``data.units`` is the location and scale in which default priors are stated.
 
         Parameters
         ----------
@@ -286,7 +301,7 @@ class ModelHooks(OwnPriors):
         context : Context, optional
             Where ``data`` are not those of the fit itself: what was fitted, and which responses predictions may use.
         """
-        return data
+        return self.with_units(data, context)
 
     # It makes nothing of t: `uses_t` need only look at the other hooks.
     design.leaves_t = True  # type: ignore[attr-defined]

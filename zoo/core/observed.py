@@ -72,11 +72,15 @@ class ObservedByLikelihood:
         model = pm.modelcontext(None)
         for name in self.likelihood.learned:
             if name not in model.named_vars:
-                self.law_of(name).variable(name, self.parameter_dims(name))
+                self.law_of(name, data.source).variable(name, self.parameter_dims(name))
         return {name: model[name] for name in self.likelihood.learned}
 
-    def law_of(self, name: str) -> Law:
-        """Prior of a learned parameter of the likelihood: its own, or that of ``likelihood_laws``."""
+    def law_of(self, name: str, data: MultiTaskData | None = None) -> Law:
+        """Prior of a learned parameter of the likelihood: its own, or that of ``likelihood_laws``.
+
+        Laws of ``likelihood_laws`` are in units of the response, and ``data``, the rows as the model sees them, say
+        what these are; without ``data`` they are 1. A prior that the likelihood was given stays as it is.
+        """
         given = getattr(self.likelihood, name)
         if isinstance(given, Law):
             return given
@@ -85,7 +89,10 @@ class ObservedByLikelihood:
                 f"{type(self).__name__} has no prior for {name!r} of {type(self.likelihood).__name__}. Give one in its "
                 "place, for instance zoo.likelihoods.LogNormal(0, 1), or a number."
             )
-        return self.likelihood_laws[name]
+        law, power = self.likelihood_laws[name], self.likelihood.in_units_of_y.get(name, 0)
+        if data is None or data.units is None or not power:
+            return law
+        return law.scaled(data.units.y_scale**power)
 
     @property
     def augmented(self) -> bool:
@@ -102,7 +109,7 @@ class ObservedByLikelihood:
     def augmentation(self, data: MultiTaskData, laws: dict[str, Law] | None = None) -> Augmentation:
         """What makes the likelihood Gaussian given auxiliary variables, with the priors of this factory, or others."""
         if laws is None:
-            laws = {name: self.law_of(name) for name in self.likelihood.learned}
+            laws = {name: self.law_of(name, data) for name in self.likelihood.learned}
         found = self.likelihood.augmentation(laws, data.n_tasks)
         if found is None:
             raise UnsupportedMethodError(

@@ -132,6 +132,8 @@ class SharedCoefficients(ModelFactory):
             inputs=inputs,
             feature_names=tuple(data.feature_names[i] for i in own),
             transform=None if data.transform is None else data.transform.of_features(own),
+            units=None if data.units is None else data.units.of_features(own),
+            shared_units=None if data.units is None else data.units.of_features([known[n] for n in names]),
             shared_names=names,
             shared=columns[data.row] if is_sparse(columns) else np.ascontiguousarray(columns[data.row]),
         )

@@ -105,6 +105,8 @@ class TaskRows:
     choice: np.ndarray | None = None
     choice_column: str | None = None
     stands_for: int = 0
+    units: Transform | None = None
+    shared_units: Transform | None = None
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")

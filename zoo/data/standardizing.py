@@ -5,6 +5,9 @@ with the slope: :math:`w (u - m) = w u - w m`. Where a formula gives slopes to t
 patient)``, the functions of all tasks meet at :math:`u = 0`, and centred features would make them meet at the mean. So
 such features are divided by their root mean square, and not centred; and where a formula has no constant at all, so is
 all else, the response too.
+
+Default priors are stated in the same units, whether the data were standardized or not: :func:`units_of` says which
+location and scale they take of data that were not. There a level counts only where the data have a constant feature.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from zoo.data.formula import FormulaDesign
 from zoo.data.further_groups import dense_columns
 from zoo.data.rows import TaskRows, Transform, location_and_scale
 
-__all__ = ["transform_of"]
+__all__ = ["transform_of", "units_of"]
 
 
 def transform_of(data: TaskRows, y: bool | None) -> Transform:
@@ -26,29 +29,71 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     ValueError
         A value is too large to reckon with, or the response is constant.
     """
+    mean, scale, level = _of_features(data, isinstance(data.design, FormulaDesign))
+    y_mean, y_scale = 0.0, 1.0
+    different = len(np.unique(data.y))
+    if (different != 2 and not data.grades) if y is None else y:
+        y_mean, y_scale = _of_response(data, level)
+        if y_scale == 0.0:
+            raise ValueError("y is constant. There is nothing to learn: check the response column.")
+    return Transform(mean, scale, y_mean, y_scale)
+
+
+def units_of(data: TaskRows, real: bool) -> Transform:
+    """The location and scale in which default priors are stated: 0 and 1 of what was standardized already.
+
+    Parameters
+    ----------
+    data : TaskRows
+        Rows as users hand them in.
+    real : bool
+        Whether the likelihood is one of real responses, which have a unit; labels, counts and grades have none.
+    """
+    plain = Transform(np.zeros(data.n_features), np.ones(data.n_features))
+    done = data.transform
+    moved = done is not None and (done.y_mean != 0.0 or done.y_scale != 1.0)
+    if (data.is_sparse and not data.effects) or (done is not None and (moved or not real)):
+        return plain
+    mean, scale, level = _of_features(data, True)
+    y_mean, y_scale = (0.0, 1.0) if moved or not real else _of_response(data, level)
+    if done is not None:
+        mean, scale = plain.x_mean, plain.x_scale
+    # A constant response has no spread: its own size is the unit then, if it has one.
+    return Transform(mean, scale, y_mean, y_scale or abs(y_mean) or 1.0)
+
+
+def _of_features(data: TaskRows, may_lack_level: bool) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Location and scale (D,) of the features, and whether there is a level to go with them.
+
+    ``may_lack_level``: whether features stay where they are unless a constant one takes up their shift; else they are
+    centred always.
+    """
     effects = data.effects
     at = [i for i, name in enumerate(data.feature_names) if name not in effects]
     mean, scale = np.zeros(data.n_features), np.zeros(data.n_features)
     names = [data.feature_names[i] for i in at]
-    weight = data.weight if data.stands_for else None
-    mean[at], scale[at] = location_and_scale(dense_columns(data.X, at), names, "X", data.incomplete, weight)
+    columns = dense_columns(data.X, at)
+    mean[at], scale[at] = location_and_scale(columns, names, "X", data.incomplete, _weight(data))
     still, left = (scale == 0.0) & (mean != 0.0), scale == 0.0
     level = True
-    if isinstance(data.design, FormulaDesign):
+    if may_lack_level:
         shared = set(data.shared_names)
-        varying = np.array([name not in shared for name in data.feature_names])
+        varying = np.array([name not in shared for name in data.feature_names], dtype=bool)
         level = bool(still.any())
         left_in_place = varying & (not still[varying].any()) | (not level)
         scale = np.where(left_in_place & ~left, np.hypot(mean, scale), scale)
         mean = np.where(left_in_place, 0.0, mean)
-    mean, scale = np.where(left, 0.0, mean), np.where(left, 1.0, scale)
-    y_mean, y_scale = 0.0, 1.0
-    different = len(np.unique(data.y))
-    if (different != 2 and not data.grades) if y is None else y:
-        of_y = location_and_scale(data.y[:, None], ("y",), "y", weight=weight)
-        y_mean, y_scale = float(of_y[0][0]), float(of_y[1][0])
-        if y_scale == 0.0:
-            raise ValueError("y is constant. There is nothing to learn: check the response column.")
-        if not level:
-            y_mean, y_scale = 0.0, float(np.hypot(y_mean, y_scale))
-    return Transform(mean, scale, y_mean, y_scale)
+    return np.where(left, 0.0, mean), np.where(left, 1.0, scale), level
+
+
+def _of_response(data: TaskRows, level: bool) -> tuple[float, float]:
+    """Location and scale of the response; without a level its root mean square, around 0."""
+    mean, scale = (
+        float(part[0]) for part in location_and_scale(data.y[:, None], ("y",), "y", weight=_weight(data))
+    )
+    return (mean, scale) if level or scale == 0.0 else (0.0, float(np.hypot(mean, scale)))
+
+
+def _weight(data: TaskRows) -> np.ndarray | None:
+    """How many rows each one stands for, where the data are a summary."""
+    return data.weight if data.stands_for else None

@@ -66,6 +66,9 @@ class Likelihood:
     unit_parameters: ClassVar[tuple[str, ...]] = ()
     """Those of them that lie between 0 and 1, as a probability does."""
 
+    in_units_of_y: ClassVar[dict[str, int]] = {}
+    """Of parameters with a unit: the power of the unit of y that it is, 1 of a standard deviation, -1 of a rate."""
+
     per_task: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:

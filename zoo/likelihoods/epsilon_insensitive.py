@@ -111,6 +111,7 @@ class EpsilonInsensitive(Likelihood):
     augmented: ClassVar[bool] = True
     smooth: ClassVar[bool] = False
     parameter_names: ClassVar[tuple[str, ...]] = ("C",)
+    in_units_of_y: ClassVar[dict[str, int]] = {"C": -1}
 
     C: float | str | Law = "learned"
     epsilon: float = 0.001

@@ -40,6 +40,7 @@ class Gaussian(Likelihood):
     word: ClassVar[str] = "gaussian"
     augmented: ClassVar[bool] = True
     parameter_names: ClassVar[tuple[str, ...]] = ("noise",)
+    in_units_of_y: ClassVar[dict[str, int]] = {"noise": 1}
 
     noise: float | str | Law = "learned"
 

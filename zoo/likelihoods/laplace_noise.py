@@ -40,6 +40,7 @@ class LaplaceNoise(Likelihood):
     smooth: ClassVar[bool] = False
     augmented: ClassVar[bool] = True
     parameter_names: ClassVar[tuple[str, ...]] = ("noise",)
+    in_units_of_y: ClassVar[dict[str, int]] = {"noise": 1}
 
     noise: float | str | Law = "learned"
 

@@ -63,6 +63,10 @@ class Law(ABC):
     def typical(self) -> float:
         """A number in the middle of the law, where searches start."""
 
+    def scaled(self, unit: float) -> Law:
+        """The law of ``unit`` times the number; of laws that know no unit, the law itself."""
+        return self
+
     def density_of_deterministic(self, value: Any) -> Any:
         """Log density of the variable as a graph, where :meth:`variable` makes it of another one.
 
@@ -106,6 +110,10 @@ class LogNormal(Law):
         """See :class:`Law`."""
         return log_normal(self.mu, self.sigma)
 
+    def scaled(self, unit: float) -> LogNormal:
+        """See :class:`Law`."""
+        return LogNormal(self.mu + float(np.log(unit)), self.sigma)
+
     @property
     def typical(self) -> float:
         """The median."""
@@ -135,6 +143,10 @@ class Gamma(Law):
     def numbers(self) -> np.ndarray:
         """See :class:`Law`."""
         return gamma(self.shape, self.rate)
+
+    def scaled(self, unit: float) -> Gamma:
+        """See :class:`Law`."""
+        return Gamma(self.shape, self.rate / unit)
 
     @property
     def typical(self) -> float:
@@ -172,6 +184,10 @@ class InverseGammaOfSquare(Law):
     def numbers(self) -> np.ndarray:
         """See :class:`Law`."""
         return inverse_gamma_of_square(self.shape, self.rate)
+
+    def scaled(self, unit: float) -> InverseGammaOfSquare:
+        """See :class:`Law`."""
+        return InverseGammaOfSquare(self.shape, self.rate * unit**2)
 
     @property
     def typical(self) -> float:

@@ -41,6 +41,7 @@ class StudentT(Likelihood):
     word: ClassVar[str] = "student_t"
     augmented: ClassVar[bool] = True
     parameter_names: ClassVar[tuple[str, ...]] = ("noise", "degrees")
+    in_units_of_y: ClassVar[dict[str, int]] = {"noise": 1}
 
     noise: float | str | Law = "learned"
     degrees: float | str | Law = "learned"

@@ -147,12 +147,12 @@ class KernelMachineDescription(ModelFactory):
             result["amplitude"] = Hyper(1.0)
         return {**result, **parameter_hypers(self, _STARTS)}
 
-    def law_of(self, name: str) -> Law:
+    def law_of(self, name: str, data: MultiTaskData | None = None) -> Law:
         """Prior of a learned parameter of the likelihood: that of the other hyper-parameters, if none is given."""
         given = getattr(self.likelihood, name)
         if given == "learned" and name in _STARTS:
             return LogNormal(np.log(_STARTS[name]), 1.0)
-        return super().law_of(name)
+        return super().law_of(name, data)
 
     def fixed_parameters(self) -> dict[str, Any]:
         """Fields that are numbers, by name."""

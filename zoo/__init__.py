@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zoo.models.max_margin.matrix_normal import MaxMargin
     from zoo.models.multi_laplace.model import MultiLaplaceGP
     from zoo.models.niw.gaussian_process import NIWGaussianProcess
+    from zoo.models.niw.hierarchical import HierarchicalLinear
     from zoo.models.niw.linear import NIWLinear
     from zoo.models.varying_coefficient.baselines import NonisotropicVaryingCoefficients, PooledGP
     from zoo.models.varying_coefficient.component import VaryingComponent
@@ -51,6 +52,7 @@ __all__ = [
     "EpsilonInsensitive",
     "Fit",
     "Gaussian",
+    "HierarchicalLinear",
     "Hinge",
     "IndependentTasks",
     "KernelLocalSmoothing",
@@ -116,6 +118,7 @@ _HOMES = {
     "MultiTaskData": "zoo.data.multitask",
     "MultiTaskKernelMachine": "zoo.models.kernel_machine.model",
     "NIWGaussianProcess": "zoo.models.niw.gaussian_process",
+    "HierarchicalLinear": "zoo.models.niw.hierarchical",
     "NIWLinear": "zoo.models.niw.linear",
     "MultinomialLogit": "zoo.likelihoods.multinomial_logit",
     "NegativeBinomial": "zoo.likelihoods.negative_binomial",

@@ -23,6 +23,7 @@ __all__ = ["FACTORIES", "factories", "get_factory", "list_models", "load"]
 FACTORIES = {
     "MaxMargin": "zoo.models.max_margin.matrix_normal",
     "NonparametricMaxMargin": "zoo.models.max_margin.indian_buffet",
+    "HierarchicalLinear": "zoo.models.niw.hierarchical",
     "NIWLinear": "zoo.models.niw.linear",
     "NIWGaussianProcess": "zoo.models.niw.gaussian_process",
     "MultiLaplaceGP": "zoo.models.multi_laplace.model",

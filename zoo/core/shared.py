@@ -52,14 +52,14 @@ class SharedCoefficients(ModelFactory):
         ``MultiTaskData.from_formula`` does), else none. They are ``shared_coefficients`` in the posterior (dim
         ``shared_feature``), and ``coefficients`` holds the other ones.
     shared_scale : float or "learned"
-        Standard deviation of their normal prior, on the scale of the data that the model sees (standardized ones);
-        "learned" gives it a half-normal prior of scale 2.5, and ``shared_scale`` in the posterior.
+        Standard deviation of their normal prior, in units of y per unit of the feature: of the standard deviations of
+        both, which are 1 of standardized data. "learned" gives it a half-normal prior of scale 2.5, and ``shared_scale`` in the posterior.
 
     Notes
     -----
     Levels of a further group, as ``(1 | clinic)`` of ``MultiTaskData.from_formula``, are shared features too. Each
     effect has a standard deviation of its own, ``effect_scale`` in the posterior (dim ``effect``), with a half-normal
-    prior of scale 2.5.
+    prior of scale 2.5 in units of y.
     """
 
     serves_shared: ClassVar[bool] = True
@@ -181,6 +181,18 @@ class SharedCoefficients(ModelFactory):
 
     # ---------------------------------------------------------------- hooks
 
+    def with_units(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
+        """The data with units, of which a level is one only where every task has a constant of its own."""
+        if data.units is not None:
+            return data
+        plain = super().with_units
+
+        def units() -> Any:
+            fitted = data if context is None else context.train
+            return plain(replace(fitted, shared_names=self.shared_features(fitted))).units
+
+        return replace(data, units=units() if context is None else context.once("units", units))
+
     def design(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
         """The data with the shared features set apart."""
         train = None if context is None else context.train
@@ -190,20 +202,28 @@ class SharedCoefficients(ModelFactory):
 
     def shared_part(self, data: ModelData) -> Any:
         """Shared features times their coefficients."""
-        if data.shared is None:
-            return None
+        return None if data.shared is None else data.of_shared(self.shared_variable(data))
+
+    shared_part.is_linear = True  # type: ignore[attr-defined]
+
+    def shared_variable(self, data: ModelData) -> Any:
+        """The coefficients (S,) that all tasks share, which are added to the model where it has them not yet."""
+        model = pm.modelcontext(None)
+        if SHARED in model.named_vars:
+            return model[SHARED]
         scale: Any = self.shared_scale
         effects, index = _effects(data.source)
+        unit = _units_of_shared(data.source)
         fixed = np.any(index == 0)
         if scale == LEARNED and fixed:
             scale = pm.HalfNormal("shared_scale", _SPREAD)
         if effects:
-            of_effects = pm.HalfNormal("effect_scale", _SPREAD, dims="effect")
+            of_level = unit[np.flatnonzero(index)[0]]
+            of_effects = pm.HalfNormal("effect_scale", _SPREAD * of_level, dims="effect")
             of_fixed = pt.as_tensor(scale if fixed else 1.0, dtype="float64")
             scale = pt.concatenate([pt.atleast_1d(of_fixed), of_effects])[index]
-        return data.of_shared(pm.Normal(SHARED, 0.0, scale, dims="shared_feature"))
-
-    shared_part.is_linear = True  # type: ignore[attr-defined]
+            unit = np.where(index == 0, unit, 1.0)
+        return pm.Normal(SHARED, 0.0, scale * unit, dims="shared_feature")
 
     def engine_shared(self, data: MultiTaskData) -> SharedFeatures | None:
         """The shared features of prepared data, as engines take them."""
@@ -212,12 +232,23 @@ class SharedCoefficients(ModelFactory):
         effects, index = _effects(data)
         learned = self.shared_scale == LEARNED and bool(np.any(index == 0))
         scale = _SPREAD if self.shared_scale == LEARNED else float(self.shared_scale)
-        return SharedFeatures(data.shared, scale, learned, index, len(effects), _SPREAD)
+        unit = _units_of_shared(data)
+        if np.all(unit == 1.0):
+            return SharedFeatures(data.shared, scale, learned, index, len(effects), _SPREAD)
+        rows = data.shared.multiply(unit).tocsr() if is_sparse(data.shared) else data.shared * unit
+        return SharedFeatures(rows, scale, learned, index, len(effects), _SPREAD, unit)
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:
         """Names along the dims of the model."""
         effects, _ = _effects(data)
         return {**super().coords(data), **({"effect": effects} if effects else {})}
+
+
+def _units_of_shared(data: MultiTaskData) -> np.ndarray:
+    """The unit (S,) of each shared coefficient of prepared data."""
+    if data.shared_units is None:
+        return np.ones(len(data.shared_names))
+    return data.shared_units.y_scale / data.shared_units.x_scale
 
 
 def _dense(columns: Any, advice: str) -> np.ndarray:

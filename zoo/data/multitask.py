@@ -91,7 +91,7 @@ class MultiTaskData(Summarised):
         Name of the column that they came from: predictions read the choices of a table there.
     stands_for : int
         How many rows these stand for, where they are a summary (:meth:`summarise`, :meth:`from_batches`); else 0.
-    units, shared_units : Transform, optional
+    units, shared_units : Units, optional
         Of data as a model sees them: the location and scale in which its default priors are stated, of ``inputs`` and
         y, and of ``shared``.
     """

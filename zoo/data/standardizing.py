@@ -7,7 +7,8 @@ such features are divided by their root mean square, and not centred; and where 
 all else, the response too.
 
 Default priors are stated in the same units, whether the data were standardized or not: :func:`units_of` says which
-location and scale they take of data that were not. There a level counts only where the data have a constant feature.
+location and scale they take of data that were not. There a level counts only where every task has one, by a constant
+feature of its own: else features and response are divided by their root mean squares, and not centred.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from zoo.data.formula import FormulaDesign
 from zoo.data.further_groups import dense_columns
-from zoo.data.rows import TaskRows, Transform, location_and_scale
+from zoo.data.rows import TaskRows, Transform, Units, location_and_scale
 
 __all__ = ["transform_of", "units_of"]
 
@@ -29,7 +30,15 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     ValueError
         A value is too large to reckon with, or the response is constant.
     """
-    mean, scale, level = _of_features(data, isinstance(data.design, FormulaDesign))
+    mean, scale = _location_and_scale(data)
+    still, left, level = (scale == 0.0) & (mean != 0.0), scale == 0.0, True
+    if isinstance(data.design, FormulaDesign):
+        varying = _varying(data)
+        level = bool(still.any())
+        left_in_place = varying & (not still[varying].any()) | (not level)
+        scale = np.where(left_in_place & ~left, np.hypot(mean, scale), scale)
+        mean = np.where(left_in_place, 0.0, mean)
+    mean, scale = np.where(left, 0.0, mean), np.where(left, 1.0, scale)
     y_mean, y_scale = 0.0, 1.0
     different = len(np.unique(data.y))
     if (different != 2 and not data.grades) if y is None else y:
@@ -39,7 +48,7 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     return Transform(mean, scale, y_mean, y_scale)
 
 
-def units_of(data: TaskRows, real: bool) -> Transform:
+def units_of(data: TaskRows, real: bool) -> Units:
     """The location and scale in which default priors are stated: 0 and 1 of what was standardized already.
 
     Parameters
@@ -49,41 +58,46 @@ def units_of(data: TaskRows, real: bool) -> Transform:
     real : bool
         Whether the likelihood is one of real responses, which have a unit; labels, counts and grades have none.
     """
-    plain = Transform(np.zeros(data.n_features), np.ones(data.n_features))
-    done = data.transform
+    D, done = data.n_features, data.transform
     moved = done is not None and (done.y_mean != 0.0 or done.y_scale != 1.0)
     if (data.is_sparse and not data.effects) or (done is not None and (moved or not real)):
-        return plain
-    mean, scale, level = _of_features(data, True)
-    y_mean, y_scale = (0.0, 1.0) if moved or not real else _of_response(data, level)
+        return Units(np.zeros(D), np.ones(D))
+    mean, scale, constant, value = _of_features_with_level(data)
+    y_mean, y_scale = (0.0, 1.0) if moved or not real else _of_response(data, constant >= 0)
     if done is not None:
-        mean, scale = plain.x_mean, plain.x_scale
+        mean, scale = np.zeros(D), np.ones(D)
+    elif constant >= 0:
+        scale[constant] = value
     # A constant response has no spread: its own size is the unit then, if it has one.
-    return Transform(mean, scale, y_mean, y_scale or abs(y_mean) or 1.0)
+    return Units(mean, scale, y_mean, y_scale or abs(y_mean) or 1.0, constant, value)
 
 
-def _of_features(data: TaskRows, may_lack_level: bool) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Location and scale (D,) of the features, and whether there is a level to go with them.
+def _of_features_with_level(data: TaskRows) -> tuple[np.ndarray, np.ndarray, int, float]:
+    """Location and scale (D,) of the features; position and value of the constant one that takes up their shift."""
+    mean, scale = _location_and_scale(data)
+    left = scale == 0.0
+    constants = np.flatnonzero(left & (mean != 0.0) & _varying(data))
+    constant = int(constants[0]) if len(constants) else -1
+    value = float(mean[constant]) if constant >= 0 else 1.0
+    scale = np.where(left, 1.0, scale if constant >= 0 else np.hypot(mean, scale))
+    return np.where(left | (constant < 0), 0.0, mean), scale, constant, value
 
-    ``may_lack_level``: whether features stay where they are unless a constant one takes up their shift; else they are
-    centred always.
-    """
+
+def _location_and_scale(data: TaskRows) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (D,) of the features; 0 of levels of further groups, which keep their unit."""
     effects = data.effects
     at = [i for i, name in enumerate(data.feature_names) if name not in effects]
     mean, scale = np.zeros(data.n_features), np.zeros(data.n_features)
     names = [data.feature_names[i] for i in at]
     columns = dense_columns(data.X, at)
     mean[at], scale[at] = location_and_scale(columns, names, "X", data.incomplete, _weight(data))
-    still, left = (scale == 0.0) & (mean != 0.0), scale == 0.0
-    level = True
-    if may_lack_level:
-        shared = set(data.shared_names)
-        varying = np.array([name not in shared for name in data.feature_names], dtype=bool)
-        level = bool(still.any())
-        left_in_place = varying & (not still[varying].any()) | (not level)
-        scale = np.where(left_in_place & ~left, np.hypot(mean, scale), scale)
-        mean = np.where(left_in_place, 0.0, mean)
-    return np.where(left, 0.0, mean), np.where(left, 1.0, scale), level
+    return mean, scale
+
+
+def _varying(data: TaskRows) -> np.ndarray:
+    """Which features (D,) have a coefficient of their own in every task."""
+    shared = set(data.shared_names)
+    return np.array([name not in shared for name in data.feature_names], dtype=bool)
 
 
 def _of_response(data: TaskRows, level: bool) -> tuple[float, float]:

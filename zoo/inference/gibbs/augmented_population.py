@@ -38,10 +38,10 @@ from zoo.inference.gibbs.likelihood_populations import population_moves
 from zoo.inference.gibbs.many_shared import SharedRows, draw_by_steps, shared_values
 from zoo.inference.gibbs.mean_weight import draw_mean_weight
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
+from zoo.inference.gibbs.own_mean import draw_mean, draw_spread
 from zoo.inference.gibbs.population_lanes import (
     copy_sums,
     from_lanes,
-    population_group_moves,
     to_lanes,
 )
 from zoo.inference.gibbs.population_steps import (
@@ -230,10 +230,11 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         if augmentation.update is not None:
             augmentation.update(rng, *seen, augmentation.laws)
         if s["joint"] is not None:
-            s["joint"].population(rng, by_task, s["mu"], s["P"], float(self.nu), float(s["pi"]), s["f"])
+            law = self._law_of_mean(s)
+            s["joint"].population(rng, by_task, s["mu"], s["P"], float(self.nu), law, s["f"])
             s["W"][:] = to_lanes(padded)
         if s["moves"] is not None:
-            population = (by_task, s["mu"], s["P"], float(s["pi"]), s["f"])
+            population = (by_task, s["mu"], s["P"], self._law_of_mean(s), s["f"])
             s["moves"].population(rng, *population)
             population_moves(rng, s["moves"], *population)
             s["W"][:] = to_lanes(padded)
@@ -242,13 +243,20 @@ class AugmentedPopulationKernel(NormalInverseWishartKernel):
         if self.shared is not None:
             self._draw_shared_given(rng, s)
         self._draw_scales_again(rng, s)
-        now = (s["W"], s["mu"], s["P"], s["inverse_noise"])
+        nu, T, now = float(self.nu), self.n_tasks, (s["W"], s["mu"], s["P"], s["inverse_noise"])
         if s["whole"] is not None:
-            copy_sums(tasks, s["whole"])
-            population_group_moves(rng, s["whole"], *now, float(self.nu), self.n_tasks)
+            around, mu = self._enter(s)
+            copy_sums(around, s["whole"])
+            self._group_moves(rng, s, mu)
+            self._leave(s)
+        if self.mean_sd is not None:
+            draw_mean(rng, tasks, s["space"], s["mu"], s["P"], s["own"], s["inverse_noise"])
+            draw_coefficients(rng, tasks, s["space"], *now)
+            draw_spread(rng, s["W"], T, s["mu"], s["P"], s["C"], nu)
+            return
         draw_coefficients(rng, tasks, s["space"], *now)
         translate(rng, tasks, s["space"], *now, float(s["pi"]))
-        draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], float(self.nu), float(s["pi"]))
+        draw_population(rng, s["W"], T, s["mu"], s["P"], s["C"], nu, float(s["pi"]))
         draw_mean_weight(rng, self.pi, s)
 
     def _draw_shared_given(self, rng: np.random.Generator, s: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from zoo.inference.gibbs.choice_likelihood import Choices
 from zoo.inference.gibbs.choice_moves import ChoiceMoves, Reference, reference_of
 from zoo.inference.gibbs.mean_weight import draw_mean_weight
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
+from zoo.inference.gibbs.own_mean import draw_mean_given, draw_spread
 from zoo.inference.gibbs.population_lanes import from_lanes, to_lanes
 from zoo.inference.gibbs.population_steps import draw_population
 
@@ -107,12 +108,16 @@ class ChoicePopulationKernel(NormalInverseWishartKernel):
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
-        s, nu, pi = state, float(self.nu), float(state["pi"])
+        s, nu, law = state, float(self.nu), self._law_of_mean(state)
         self._draw_scales(rng, s)
         padded = from_lanes(s["W"])  # a copy, with tasks without rows at its end
-        s["choices"].population(rng, padded[: self.n_tasks], s["mu"], s["P"], nu, pi)
+        s["choices"].population(rng, padded[: self.n_tasks], s["mu"], s["P"], nu, law)
         s["W"][:] = to_lanes(padded)
-        draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], nu, pi)
+        if self.mean_sd is not None:
+            draw_mean_given(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["own"])
+            draw_spread(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], nu)
+            return
+        draw_population(rng, s["W"], self.n_tasks, s["mu"], s["P"], s["C"], nu, law.pi)
         draw_mean_weight(rng, self.pi, s)
 
     def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -44,6 +44,7 @@ from zoo.inference.compiled import njit
 from zoo.inference.gibbs.choice_likelihood import Choices, add_derivatives, log_density
 from zoo.inference.gibbs.choice_population import blocks, move_population
 from zoo.inference.gibbs.elliptical_slice import CLOSED, shrunk
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.triangular import factorise, normal_step, solve_lower, solve_transposed
 
 __all__ = ["ChoiceMoves", "Reference", "reference_of"]
@@ -215,7 +216,7 @@ class ChoiceMoves:
         )
 
     def population(
-        self, rng: np.random.Generator, W: np.ndarray, mu: np.ndarray, P: np.ndarray, nu: float, pi: float
+        self, rng: np.random.Generator, W: np.ndarray, mu: np.ndarray, P: np.ndarray, nu: float, law: MeanLaw
     ) -> None:
         """All moves; W (T, D), mu (D,) and P (D, D), the inverse of the covariance, in place."""
         if self.stale:
@@ -223,7 +224,7 @@ class ChoiceMoves:
             self.stale = False
         start = (self.reference.mean, self.reference.cov)
         for _ in range(blocks(len(mu))):
-            move_population(rng, self.choices, *start, W, mu, P, nu, pi, self.density)
+            move_population(rng, self.choices, *start, W, mu, P, nu, law, self.density)
         for informed in (True, False):
             _move_tasks(rng, self.choices, self.reference, mu, P, W, self.density, informed)
 

@@ -17,7 +17,8 @@ is that of :math:`C \sim IW(\nu, I)` and :math:`\mu \mid C \sim N(0, C / \pi)`, 
     - \tfrac{\pi}{2} | L^{-1} \mu |^2 .
 
 Of the exponent, :math:`\nu + D + 1` come from the density of C and 1 from that of the mean, and :math:`D - i + 1` go
-to the Jacobian. A normal law near the posterior of :math:`\theta` given z is made by Newton's method, from the
+to the Jacobian. A mean with a law of its own, of precision K, has :math:`-\tfrac12 \mu' K \mu` in the place of the last
+term, and takes nothing of the exponent. A normal law near the posterior of :math:`\theta` given z is made by Newton's method, from the
 population that :mod:`zoo.inference.gibbs.choice_moves` finds before anything is drawn. So it depends on z and on the
 data, and not on :math:`\theta`. One step of elliptical slice sampling
 (:mod:`zoo.inference.gibbs.elliptical_slice`) around it then keeps the posterior.
@@ -61,9 +62,10 @@ def blocks(n_features: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _log_prior(L, mu, nu, pi):
-    """Of mean and lower factor."""
-    D, total = len(mu), 0.0
+def _log_prior(L, mu, nu, pi, own):
+    """Of mean and lower factor; ``pi`` is 0 where the mean has the precisions ``own`` (D,), which are else 0."""
+    D, total = len(mu), -0.5 * np.sum(own * mu * mu)
+    nu -= pi == 0.0
     for i in range(D):
         if L[i, i] <= 0.0:
             return -np.inf
@@ -74,9 +76,10 @@ def _log_prior(L, mu, nu, pi):
 
 
 @njit(cache=True, nogil=True)
-def _prior_gradient(L, mu, nu, pi):
+def _prior_gradient(L, mu, nu, pi, own):
     """In L (D, D), of which the lower triangle counts, and in the mean."""
     D = len(mu)
+    nu -= pi == 0.0
     safe = L.copy()
     for i in range(D):
         safe[i, i] = max(safe[i, i], _LEAST)
@@ -85,13 +88,14 @@ def _prior_gradient(L, mu, nu, pi):
     of_L = M.T @ M @ M.T + pi * np.outer(M.T @ m, m)
     for i in range(D):
         of_L[i, i] -= (nu + 2.0 + i) / safe[i, i]
-    return of_L, -pi * (M.T @ m)
+    return of_L, -pi * (M.T @ m) - own * mu
 
 
 @njit(cache=True, nogil=True)
-def _prior_curvature(first, L, mu, nu, pi, A):
+def _prior_curvature(first, L, mu, nu, pi, own, A):
     """The lower triangle of minus the Hessian of the log prior in the entries, without what makes it indefinite."""
     safe = L.copy()
+    nu -= pi == 0.0
     for i in range(len(mu)):
         safe[i, i] = max(safe[i, i], _LEAST)
     M = np.linalg.inv(safe)
@@ -108,8 +112,9 @@ def _prior_curvature(first, L, mu, nu, pi, A):
                         both += columns[a - 1, b - 1]
                     A[q + a, r + b] = rows[i, k] * both
             r += k + 2
-        own = safe[i, i]
-        A[q + 1 + i, q + 1 + i] += max(0.0, 2.0 * M[i, i] * (columns @ M)[i, i] - (nu + 2.0 + i) / own**2)
+        A[q, q] += own[i]
+        least = 2.0 * M[i, i] * (columns @ M)[i, i] - (nu + 2.0 + i) / safe[i, i] ** 2
+        A[q + 1 + i, q + 1 + i] += max(0.0, least)
         q += i + 2
 
 
@@ -192,7 +197,7 @@ def _within(theta, step, first, n_features):
 
 
 @njit(cache=True, nogil=True)
-def _near(choices, order, Z, first, L, mu, nu, pi, theta, A):
+def _near(choices, order, Z, first, L, mu, nu, pi, own, theta, A):
     """Newton's steps from ``theta`` towards the mode, in place; ``A``: lower factor of the last curvature."""
     T, D = Z.shape
     w, slope, H = np.empty(D), np.empty(D), np.empty((D, D))
@@ -202,8 +207,8 @@ def _near(choices, order, Z, first, L, mu, nu, pi, theta, A):
         second = far > _FAR or T < _MANY
         _unpack(theta, first, L, mu)
         if second:
-            _prior_curvature(first, L, mu, nu, pi, A)
-        of_L, of_mu = _prior_gradient(L, mu, nu, pi)
+            _prior_curvature(first, L, mu, nu, pi, own, A)
+        of_L, of_mu = _prior_gradient(L, mu, nu, pi, own)
         _pack(first, of_L, of_mu, step)
         for t in range(T):
             _coefficients(order, L, mu, Z[t], w)
@@ -226,13 +231,14 @@ def _near(choices, order, Z, first, L, mu, nu, pi, theta, A):
 
 
 @njit(cache=True, nogil=True)
-def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, density):
+def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, law, density):
     """One move; W (T, D), mean (D,), P (D, D) and ``density`` (T,), the log likelihoods, in place.
 
     ``start_mean`` (D,) and ``start_cov`` (D, D) are the population that Newton's method starts from.
     """
     T, D = W.shape
     order = rng.permutation(D)
+    pi, own = law.pi, law.own[order]
     C = np.linalg.inv(P)
     L, mu = np.linalg.cholesky(0.5 * (C + C.T)[order][:, order]), mean[order]
     Z = np.linalg.solve(L, (W[:, order] - mu).T).T.copy()
@@ -244,17 +250,22 @@ def move_population(rng, choices, start_mean, start_cov, W, mean, P, nu, pi, den
     _pack(first, L, mu, now)
     _pack(first, np.linalg.cholesky(start_cov[order][:, order]), start_mean[order], point)
     new_L, new_mu = L.copy(), mu.copy()
-    _near(choices, order, Z, first, new_L, new_mu, nu, pi, point, A)
+    _near(choices, order, Z, first, new_L, new_mu, nu, pi, own, point, A)
     step = normal_step(rng, A)
     apart = now - point
-    level = _log_prior(L, mu, nu, pi) + np.sum(density) + 0.5 * squared(A, apart) - rng.standard_exponential()
+    level = (
+        _log_prior(L, mu, nu, pi, own)
+        + np.sum(density)
+        + 0.5 * squared(A, apart)
+        - rng.standard_exponential()
+    )
     moved, then = np.empty((T, D)), np.empty(T)
     angle = 2.0 * np.pi * rng.random()
     low, high = angle - 2.0 * np.pi, angle
     while True:
         there = np.cos(angle) * apart + np.sin(angle) * step
         _unpack(point + there, first, new_L, new_mu)
-        value = _log_prior(new_L, new_mu, nu, pi) + 0.5 * squared(A, there)
+        value = _log_prior(new_L, new_mu, nu, pi, own) + 0.5 * squared(A, there)
         if value > -np.inf:
             for t in range(T):
                 _coefficients(order, new_L, new_mu, Z[t], moved[t])

@@ -213,14 +213,14 @@ def _diagonal(theta, v, q, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _law_of_scales(theta, nu, pi, lanes, learned):
+def _law_of_scales(theta, nu, pi, tied, lanes, learned):
     r"""Factor of s in equation (6), with T for all lanes, since an empty one takes 1 back; :math:`\Psi`; the power."""
     m, known = theta.shape[0], theta.shape[1] - 1
     psi = pi * np.outer(theta[:, 0], theta[:, 0])
     if not learned:
         B = np.ascontiguousarray(theta[:, 1:])
         psi += np.eye(m) + B @ B.T
-    return -(nu + known + 1.0 + lanes), psi, nu + 1.0 if learned else 0.0
+    return -(nu + known + tied + lanes), psi, nu + 1.0 if learned else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -264,7 +264,7 @@ def _move(rng, space, precision, psi, p, q, linear, power, theta, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _enter(space, W, mu, P, n_tasks):
+def _enter(space, W, mu, P, tied, n_tasks):
     """The precision of the loose coefficients and their regression; fills the regressors."""
     D, (m, k) = len(mu), (space.residual.shape[1], space.regressors.shape[1])
     known = D - m
@@ -275,7 +275,7 @@ def _enter(space, W, mu, P, n_tasks):
         theta[:, 1:] = -np.linalg.solve(precision, np.ascontiguousarray(P[known:, :known]))
         theta[:, 0] -= np.ascontiguousarray(theta[:, 1:]) @ mu[:known]
     for t in range(n_tasks):
-        space.regressors[t, 0] = 1.0
+        space.regressors[t, 0] = tied
         for i in range(1, k):
             space.regressors[t, i] = W[t // LANES, i - 1, t % LANES]
     return precision, theta
@@ -297,11 +297,11 @@ def _leave(precision, theta, mu, P, C):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, values):
+def _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, tied, values):
     """Changes ``precision``, and ``values`` (D,) where scales are learned."""
     m, lanes = theta.shape[0], space.residual.shape[0] * LANES
     residuals(tasks, inverse_noise, W, theta, space.residual)
-    linear, psi, power = _law_of_scales(theta, nu, pi, lanes, len(values) > 0)
+    linear, psi, power = _law_of_scales(theta, nu, pi, tied, lanes, len(values) > 0)
     invert(tasks, inverse_noise, precision, space.inverse)
     start = rng.integers(0, m)
     for i in range(min(m, _MOST_AXES)):
@@ -313,10 +313,14 @@ def _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tasks, reflections, tries):
-    """All steps above, changing ``mu`` and ``P``; ``C`` and the loose coefficients in ``W`` are stale afterwards."""
-    precision, theta = _enter(space, W, mu, P, n_tasks)
-    _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, np.empty(0))
+def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, tied, n_tasks, reflections, tries):
+    """All steps above, changing ``mu`` and ``P``; ``C`` and the loose coefficients in ``W`` are stale afterwards.
+
+    ``tied``: 1, or 0 where coefficients are those around a mean with a law of its own. Then there is no constant c:
+    ``mu`` is 0, and what it becomes means nothing.
+    """
+    precision, theta = _enter(space, W, mu, P, tied, n_tasks)
+    _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, tied, np.empty(0))
     given = (reflections, tries, 0.0, np.empty(0))
     draw_regression(rng, tasks, inverse_noise, space, W, precision, theta, pi, *given)
     _leave(precision, theta, mu, P, C)
@@ -324,15 +328,15 @@ def collapsed_moves(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, n_tas
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def moves_without_scales(
-    rng, tasks, space, constant, W, mu, P, C, inverse_noise, nu, pi, n_tasks, reflections, tries, ridge
+    rng, tasks, space, constant, W, mu, P, C, inverse_noise, nu, pi, tied, n_tasks, reflections, tries, ridge
 ):  # fmt: skip
     """Scales, shears, reflections and c with learned scales of features integrated out; ``ridge`` (D,) is h.
 
     ``constant`` is ``space`` with the constant as its only regressor.
     """
-    precision, theta = _enter(space, W, mu, P, n_tasks)
+    precision, theta = _enter(space, W, mu, P, tied, n_tasks)
     values = np.diag(P) + ridge
-    _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, values)
+    _scales_and_shears(rng, tasks, space, W, inverse_noise, precision, theta, nu, pi, tied, values)
     B = np.ascontiguousarray(theta[:, 1:])
     known = B.shape[1]
     values[:known] -= np.sum(B * (precision @ B), axis=0)
@@ -343,9 +347,9 @@ def moves_without_scales(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def regression_given_scales(rng, tasks, space, W, mu, P, C, inverse_noise, pi, n_tasks, reflections):
+def regression_given_scales(rng, tasks, space, W, mu, P, C, inverse_noise, pi, tied, n_tasks, reflections):
     """The regression after these, without reflections."""
-    precision, theta = _enter(space, W, mu, P, n_tasks)
+    precision, theta = _enter(space, W, mu, P, tied, n_tasks)
     given = (reflections, 0, 0.0, np.empty(0))
     draw_regression(rng, tasks, inverse_noise, space, W, precision, theta, pi, *given)
     _leave(precision, theta, mu, P, C)

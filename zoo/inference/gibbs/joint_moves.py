@@ -10,7 +10,8 @@ variables are, as those of :mod:`zoo.inference.gibbs.likelihood_moves` do, for t
 
 - Normal-inverse-Wishart, all tasks: :math:`(W, \mu, C) \to (a W, a \mu, a^2 C)`. The prior of W and :math:`\mu` given C
   does not change, and :math:`C \sim IW(\nu, I)`, :math:`P = C^{-1}` leave
-  :math:`-\nu D s - \tfrac12 e^{-2s} \operatorname{tr} P`.
+  :math:`-\nu D s - \tfrac12 e^{-2s} \operatorname{tr} P`. A mean with a prior of its own, of precision K, adds
+  :math:`D s - \tfrac12 e^{2s} \mu' K \mu`.
 - The same, one task: :math:`w_t \to a w_t`, which leaves
   :math:`D s + e^s w_t' P \mu - \tfrac12 e^{2s} w_t' P w_t`.
 - Matrix normal, all tasks: H grows with the covariance of features, of :math:`\nu` degrees of freedom and an
@@ -23,7 +24,8 @@ variables are, as those of :mod:`zoo.inference.gibbs.likelihood_moves` do, for t
 **Shift.** Where some v has :math:`x_n' v = 1` in all rows, as the axis of an intercept has, f grows by s with
 :math:`w_t \to w_t + s v`, in all tasks together with :math:`\mu \to \mu + s v`, or in one:
 
-- Normal-inverse-Wishart: :math:`-s\, \pi v' P \mu - \tfrac12 s^2 \pi v' P v` for all tasks, and
+- Normal-inverse-Wishart: :math:`-s\, v' K \mu - \tfrac12 s^2 v' K v` for all tasks, with :math:`K = \pi P` the prior
+  precision of the mean, and
   :math:`-s\, v' P (w_t - \mu) - \tfrac12 s^2 v' P v` for one.
 - Matrix normal: :math:`-s\, 1' P H O v - \tfrac12 s^2 (1' P 1)(v' O v)` for all tasks, and
   :math:`-s\, (P H O v)_t - \tfrac12 s^2 P_{tt} v' O v` for one.
@@ -38,6 +40,7 @@ from typing import Any
 import numpy as np
 
 from zoo.inference.augmentation import Augmentation, Parameters
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.task_precision import diagonal, row_times, times, total
 from zoo.inference.gibbs.task_rows import Rows
 
@@ -98,7 +101,7 @@ class JointStep:
         mu: np.ndarray,
         P: np.ndarray,
         nu: float,
-        pi: float,
+        law: MeanLaw,
         f: np.ndarray,
     ) -> None:
         """Both moves of a normal-inverse-Wishart hierarchy; W (T, D), mu (D,), P (D, D) and f (N,) change in place."""
@@ -109,7 +112,8 @@ class JointStep:
             )
             W *= self._scale(rng, f, 0, one)[:, None]
         else:
-            all_tasks = np.array([[-nu * D, 0.0, 0.0, -0.5 * np.trace(P)]])
+            own = 0.0 if law.tied else D
+            all_tasks = np.array([[own - nu * D, 0.0, -0.5 * (mu @ (law.own * mu)), -0.5 * np.trace(P)]])
             factor = self._scale(rng, f, 0, all_tasks)[0]
             W *= factor
             mu *= factor
@@ -120,7 +124,8 @@ class JointStep:
         if self._by_task:
             W += np.outer(self._shift(rng, f, 0, (mu - W) @ pull, np.full(T, square)), v)
         else:
-            shift = self._shift(rng, f, 0, np.array([-pi * (pull @ mu)]), np.array([pi * square]))[0]
+            K = law.precision(P)
+            shift = self._shift(rng, f, 0, np.array([-(v @ K @ mu)]), np.array([v @ K @ v]))[0]
             W += shift * v
             mu += shift * v
 

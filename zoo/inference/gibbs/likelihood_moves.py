@@ -36,7 +36,8 @@ In a matrix-normal hierarchy with the precisions P of tasks and O of features it
 tasks also move by one vector.
 
 - Normal-inverse-Wishart: given C and all :math:`z_t = w_t - \mu`, b is :math:`\mu`, with :math:`m = 0`,
-  :math:`k = \pi` and :math:`Q = C^{-1}`. Rows have :math:`f_n = x_n' (z_t + b)`.
+  :math:`k = \pi` and :math:`Q = C^{-1}`, or with the precision of a prior of its own. Rows have :math:`f_n = x_n' (z_t +
+  b)`.
 - Matrix normal: let :math:`b = H' P 1 / (1' P 1)`, and :math:`Z = H - 1 b'`. Since :math:`1' P Z = 0`,
   :math:`tr(P H O H') = tr(P Z O Z') + (1' P 1)\, b' O b`. So b and Z are independent a priori given the precisions, and
   b has :math:`m = 0`, :math:`k = 1' P 1`, :math:`Q = O`. Rows have :math:`f_n = o_n + x_n' (z_t + b)`.
@@ -53,6 +54,7 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation, Parameters
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
 from zoo.inference.gibbs.task_precision import total
 from zoo.inference.gibbs.task_rows import Rows, function_values
@@ -349,10 +351,16 @@ class LikelihoodMoves:
         return moved
 
     def population(
-        self, rng: np.random.Generator, W: np.ndarray, mu: np.ndarray, P: np.ndarray, pi: float, f: np.ndarray
+        self,
+        rng: np.random.Generator,
+        W: np.ndarray,
+        mu: np.ndarray,
+        P: np.ndarray,
+        law: MeanLaw,
+        f: np.ndarray,
     ) -> None:
         """Both moves of a normal-inverse-Wishart hierarchy, W (T, D), mu (D,) and f (N,) in place; P is C^-1."""
-        mu += self.together(rng, W, mu, pi, P, f)
+        mu += self.together(rng, W, mu, 1.0, law.precision(P), f)
         prior = self.space._replace(matrix=P)
         prior.mean[:] = mu
         self.tasks.point[:] = mu

@@ -21,6 +21,9 @@ these, e and :math:`P_{dd}`, all that :math:`\theta` changes is
 of :mod:`zoo.inference.gibbs.likelihood_moves`, from a start at 0, or for the constant at the mode where tasks
 are alike. What the rows of a task say are two sums.
 
+Where the mean has a prior of its own (:mod:`zoo.inference.gibbs.own_mean`), :math:`g_t` holds the other coefficients less
+their means, the constant is :math:`\mu_d`, and its prior precision is :math:`k_d`; :math:`\theta` changes no other mean.
+
 **Scale of a task, matrix normal.** With :math:`h_t \to a h_t`, and row and column t of the precision P of tasks
 divided by a, the prior of H given P does not change. As in :func:`zoo.inference.gibbs.group_moves.task_moves`,
 :math:`u = \log a` has the log density
@@ -36,6 +39,7 @@ import numpy as np
 
 from zoo.inference.compiled import njit
 from zoo.inference.gibbs.likelihood_moves import CLOSE, FAR, STEPS, Likelihood, LikelihoodMoves
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.slice_move import slice_of
 from zoo.inference.gibbs.t_proposal import draw_from_t, log_proposal
 from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
@@ -67,16 +71,19 @@ def _values(starts, x, base, column, f):
 
 
 @njit(cache=True, nogil=True)
-def _regression(W, P, mu, d, design, theta):
+def _regression(W, P, mu, d, tied, design, theta):
     """Fill ``design`` (T, D) with g and ``theta`` (D,); the errors (T,)."""
     design[:, 0] = 1.0
     theta[0] = mu[d]
     k = 1
     for j in range(len(mu)):
         if j != d:
-            design[:, k] = W[:, j]
             theta[k] = -P[j, d] / P[d, d]
-            theta[0] -= theta[k] * mu[j]
+            if tied:
+                design[:, k] = W[:, j]
+                theta[0] -= theta[k] * mu[j]
+            else:
+                design[:, k] = W[:, j] - mu[j]
             k += 1
     return W[:, d] - design @ theta
 
@@ -120,7 +127,7 @@ def _propose(rng, prior, theta, point, factor):
 
 
 @njit(cache=True, nogil=True)
-def _put_regression(P, mu, d, theta, old):
+def _put_regression(P, mu, d, tied, theta, old):
     """The precision and the mean with the regression ``theta`` in place of ``old``."""
     D = len(P)
     new, before = np.zeros(D), np.zeros(D)
@@ -135,7 +142,7 @@ def _put_regression(P, mu, d, theta, old):
                 if j != d:
                     P[i, j] += P[d, d] * (new[i] * new[j] - before[i] * before[j])
             P[i, d] = P[d, i] = -P[d, d] * new[i]
-    mu[d] = theta[0] + new @ mu
+    mu[d] = theta[0] + new @ mu if tied else theta[0]
 
 
 def population_moves(
@@ -144,7 +151,7 @@ def population_moves(
     W: np.ndarray,
     mu: np.ndarray,
     P: np.ndarray,
-    pi: float,
+    law: MeanLaw,
     f: np.ndarray,
 ) -> None:
     """The regressions of features; W (T, D), mu (D,), P (D, D) and f (N,) change in place.
@@ -158,9 +165,9 @@ def population_moves(
     now = likelihood.log_density(f, 1)[0]
     for d in rng.permutation(D)[:_FEATURES]:
         _begin(block, d, W, f, x, base, reach)
-        errors = _regression(W, P, mu, d, design, theta)
+        errors = _regression(W, P, mu, d, law.tied, design, theta)
         prior, point = np.full(D, P[d, d]), np.zeros(D)
-        prior[0] *= pi
+        prior[0] = law.pi * P[d, d] + law.own[d]
         point[0] = moves.start[0, d]
         for _ in range(STEPS):
             _values(starts, x, base, errors + design @ point, there)
@@ -175,7 +182,7 @@ def population_moves(
             now = then
             W[:, d] = column
             f[:] = there
-            _put_regression(P, mu, d, point, theta)
+            _put_regression(P, mu, d, law.tied, point, theta)
 
 
 def task_scales(

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["FEW_FEATURES", "loose_axes", "loose_basis", "steady_features"]
+__all__ = ["FEW_FEATURES", "loose_axes", "loose_basis", "spread_directions", "steady_features"]
 
 # Share of missing information above which a direction is loose.
 _LEAST_SHARE = 0.95
@@ -150,6 +150,22 @@ def loose_axes(
     order = np.argsort(share + 2.0 * chosen, kind="stable")
     known = share[order[: D - m]]
     return np.eye(D)[:, order], m, float(known.mean()) if len(known) else 0.0
+
+
+def spread_directions(
+    S: np.ndarray,
+    centre: np.ndarray,
+    sse: np.ndarray,
+    size: np.ndarray,
+    prior: tuple[float, float, float],
+    scale_sd: float,
+) -> np.ndarray:
+    """Principal axes (D, D) of the estimated covariance of coefficients, the smallest first, as columns.
+
+    Arguments are those of :func:`loose_axes`.
+    """
+    half, _ = _missing(S, centre, sse, size, *prior, scale_sd)
+    return np.asarray(np.linalg.svd(half)[0][:, ::-1])
 
 
 def _joined(basis: np.ndarray, directions: np.ndarray, least: float = _LEAST_REST) -> np.ndarray:

@@ -22,7 +22,7 @@ law of :math:`w_t` adds :math:`L z_t` to the linear term of :math:`w_t` and take
 .. math::
 
     c_t = M_t^{-1} (P m - B_t b), \qquad
-    \Lambda (m, b) = \Bigl( \pi P m + \sum_t P (m - c_t), \;\;
+    \Lambda (m, b) = \Bigl( K m + \sum_t P (m - c_t), \;\;
     \tau^{-2} b + \sum_n s_n k_n (s_n' b + x_n' c_{t(n)}) \Bigr) .
 
 Preconditioned by the block of :math:`\mu` and by :math:`\tau^{-2} + \sum_n k_n s_n^2`, few steps do: where groups cross
@@ -38,6 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.population_steps import LANES, Tasks
 from zoo.inference.gibbs.task_rows import Rows
 from zoo.inference.gibbs.triangular import factorise, solve_lower, solve_transposed
@@ -102,7 +103,7 @@ def _pulled(rows, w, factors, inverse_noise, pulled, at, t, c):
 
 
 @njit(cache=True, nogil=True)
-def _product(rows, side, w, factors, inverse_noise, prior, P, pi, mu, beta, at, of_mu, of_beta):
+def _product(rows, side, w, factors, inverse_noise, prior, P, law, mu, beta, at, of_mu, of_beta):
     r"""Fill ``of_mu`` and ``of_beta`` with :math:`\Lambda (\mu, \beta)`; ``at`` (N,) is work space."""
     T, D, K = len(factors), len(mu), side.feature.shape[1]
     inputs, row, feature, value = rows.inputs, rows.row, side.feature, side.value
@@ -121,12 +122,12 @@ def _product(rows, side, w, factors, inverse_noise, prior, P, pi, mu, beta, at, 
             f *= k * w[n]
             for j in range(K):
                 of_beta[feature[n, j]] += value[n, j] * f
-    of_mu[:] = P @ ((pi + T) * mu - total)
+    of_mu[:] = P @ ((law.pi + T) * mu - total) + law.own * mu
 
 
 @njit(cache=True, nogil=True)
 def _perturbed(
-    rng, rows, side, S, w, v, P, inverse_noise, prior, pi, factors, own, of_mu, of_beta, block, diagonal
+    rng, rows, side, S, w, v, P, inverse_noise, prior, law, factors, own, of_mu, of_beta, block, diagonal
 ):
     r"""Fill factors of :math:`M_t`, its solutions ``own`` (T, D), :math:`\tilde h`, and the preconditioner.
 
@@ -135,13 +136,16 @@ def _perturbed(
     T, D, L = len(factors), len(P), np.linalg.cholesky(P)
     inputs, row, feature, value, K = rows.inputs, rows.row, side.feature, side.value, side.feature.shape[1]
     noise, solved, total = np.empty(D), np.empty((D, D)), np.zeros(D)
-    block[:] = (pi + T) * P
+    block[:] = (law.pi + T) * P
+    for d in range(D):
+        block[d, d] += law.own[d]
     diagonal[:] = prior
     for j in range(len(prior)):
         of_beta[j] = np.sqrt(prior[j]) * rng.standard_normal()
     for d in range(D):
         noise[d] = rng.standard_normal()
-    of_mu[:] = np.sqrt(pi) * (L @ noise)
+    # One of the two is zero: the law of the mean is tied to C, or its own.
+    of_mu[:] = np.sqrt(law.pi) * (L @ noise) + np.sqrt(law.own) * noise
     for t in range(T):
         lane, place = t % LANES, t // LANES
         k, M, r = inverse_noise[place, lane], factors[t], own[t]
@@ -194,7 +198,7 @@ def _preconditioned(factor, diagonal, r_mu, r_beta, z_mu, z_beta):
 
 
 @njit(cache=True, nogil=True)
-def _draw_by_steps(rng, S, rows, side, w, v, W, mu, beta, sd, P, inverse_noise, pi, n_tasks):
+def _draw_by_steps(rng, S, rows, side, w, v, W, mu, beta, sd, P, inverse_noise, law, n_tasks):
     """What :func:`draw_by_steps` does; the steps that were taken, or -1 where they were not enough."""
     D, prior = len(mu), 1.0 / (sd * sd)
     factors, own, at = np.empty((n_tasks, D, D)), np.empty((n_tasks, D)), np.empty(len(w))
@@ -202,12 +206,12 @@ def _draw_by_steps(rng, S, rows, side, w, v, W, mu, beta, sd, P, inverse_noise, 
     r_mu, r_beta, z_mu, z_beta = np.empty(D), np.empty_like(beta), np.empty(D), np.empty_like(beta)
     q_mu, q_beta, m, b = np.empty(D), np.empty_like(beta), mu.copy(), beta.copy()
     _perturbed(
-        rng, rows, side, S, w, v, P, inverse_noise, prior, pi, factors, own, r_mu, r_beta, block, diagonal
+        rng, rows, side, S, w, v, P, inverse_noise, prior, law, factors, own, r_mu, r_beta, block, diagonal
     )
     # Where the noise is next to nothing, no residual is smaller than the rounding of what it is of.
     end = _ROUNDING * _preconditioned(block, diagonal, r_mu, r_beta, z_mu, z_beta)
     end = max(end, _CLOSE * (D + len(beta)))
-    _product(rows, side, w, factors, inverse_noise, prior, P, pi, m, b, at, q_mu, q_beta)
+    _product(rows, side, w, factors, inverse_noise, prior, P, law, m, b, at, q_mu, q_beta)
     r_mu -= q_mu
     r_beta -= q_beta
     size = _preconditioned(block, diagonal, r_mu, r_beta, z_mu, z_beta)
@@ -216,7 +220,7 @@ def _draw_by_steps(rng, S, rows, side, w, v, W, mu, beta, sd, P, inverse_noise, 
         steps += 1
         if steps > _STEPS or not np.isfinite(size):
             return -1
-        _product(rows, side, w, factors, inverse_noise, prior, P, pi, d_mu, d_beta, at, q_mu, q_beta)
+        _product(rows, side, w, factors, inverse_noise, prior, P, law, d_mu, d_beta, at, q_mu, q_beta)
         length = size / (np.dot(d_mu, q_mu) + np.dot(d_beta, q_beta))
         m += length * d_mu
         b += length * d_beta
@@ -249,7 +253,7 @@ def draw_by_steps(
     sd: np.ndarray,
     P: np.ndarray,
     inverse_noise: np.ndarray,
-    pi: float,
+    law: MeanLaw,
     n_tasks: int,
 ) -> int:
     """Draw coefficients, their mean and ``beta`` jointly; ``W``, ``mu`` and ``beta`` change in place.
@@ -269,13 +273,14 @@ def draw_by_steps(
         Prior standard deviations of ``beta``.
     inverse_noise : (blocks, lanes)
         What multiplies S, w and v.
+    law : MeanLaw
 
     Raises
     ------
     numpy.linalg.LinAlgError
         The steps do not come to an end; nothing has changed.
     """
-    steps = int(_draw_by_steps(rng, S, rows, side, w, v, W, mu, beta, sd, P, inverse_noise, pi, n_tasks))
+    steps = int(_draw_by_steps(rng, S, rows, side, w, v, W, mu, beta, sd, P, inverse_noise, law, n_tasks))
     if steps < 0:
         raise np.linalg.LinAlgError("the steps of conjugate gradients do not come to an end")
     return steps

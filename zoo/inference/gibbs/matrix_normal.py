@@ -221,7 +221,7 @@ class MatrixNormalKernel:
             state["O"][:] = basis.T @ np.linalg.solve(values["feature_cov"] * scale, basis)
         self.augmentation.put(state["parameters"], values)
         if self.shared is not None:
-            state["shared"].put(values)
+            state["shared"].put(values, self.shared)
             self._follow_shared(state)
         function_values(state["rows"], state["H"], 0, self.n_tasks, state["f"])
 

@@ -24,12 +24,16 @@ With :math:`S_t = X_t' X_t` and :math:`P = C^{-1}` a sweep draws
 3. the translation :math:`(w_t + d, \mu + d)`, which leaves :math:`w_t \mid \mu` alone: ``d`` is Gaussian with precision
    :math:`\sum_t S_t / \sigma_t^2 + \pi P` and linear term
    :math:`\sum_t (X_t' y_t - S_t w_t) / \sigma_t^2 - \pi P \mu`;
-4. in some of the sweeps, the shears and scales of :mod:`zoo.inference.gibbs.group_moves` on :math:`(w_t, \mu, C)`:
+4. in some of the sweeps, the shears and scales of :mod:`zoo.inference.gibbs.group_moves` on :math:`(w_t, \mu, C)`,
+   along the features or in any other orthonormal basis of whitened ones:
    the law of :math:`(w_t, \mu)` given C is invariant under :math:`(F w_t, F \mu, F C F')`, so :math:`\mu` is one more
    row that has no data;
 5. :math:`C \sim IW(\nu + T, \Psi + \sum_t (w_t - \bar w)(w_t - \bar w)' + \tfrac{\pi T}{\pi + T} \bar w \bar w')` and
    :math:`\mu \sim N(\tfrac{T}{\pi + T} \bar w, C / (\pi + T))`;
 6. :math:`\pi`, where it is learned, by (3) of :mod:`zoo.inference.gibbs.mean_weight`. All other steps are given it.
+
+The mean may have a prior of its own in place of :math:`N(0, C / \pi)`: :mod:`zoo.inference.gibbs.own_mean` says what
+becomes of the steps then.
 
 The features that the engine sees are whitened, so that :math:`\Psi = I`: with :math:`\Psi = G G'` the caller gives
 :math:`X G` and ``half`` G, and gets coefficients, mean and covariance multiplied by G. A singular :math:`\Psi`, as of a
@@ -61,14 +65,22 @@ from zoo.inference.gibbs.collapsed_population import (
     regression_given_scales,
 )
 from zoo.inference.gibbs.collapsed_regression import Reflections
-from zoo.inference.gibbs.loose_directions import FEW_FEATURES, loose_axes, loose_basis, steady_features
+from zoo.inference.gibbs.loose_directions import (
+    FEW_FEATURES,
+    loose_axes,
+    loose_basis,
+    spread_directions,
+    steady_features,
+)
 from zoo.inference.gibbs.loose_space import loose_space
 from zoo.inference.gibbs.mean_weight import draw_mean_weight, start_mean_weight
+from zoo.inference.gibbs.own_mean import MeanLaw, around_mean, sweep_with_own_mean
 from zoo.inference.gibbs.population_lanes import (
     copy_sums,
     leave,
     population_group_moves,
     to_lanes,
+    turned_group_moves,
     whole_space,
 )
 from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
@@ -102,6 +114,9 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
     n_tasks : int
     pi, nu : float
         Weight of the prior of the mean, None: learned; degrees of freedom (textbook) of the covariance.
+    mean_sd : float, optional
+        Standard deviation, in whitened features of scales 1, of a prior of the mean that does not depend on the
+        covariance; ``pi`` is then 0.
     half : (p, D), optional
         ``G`` with ``G G'`` the scale matrix; default the identity.
     names : (str, str, str)
@@ -124,6 +139,8 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         Features beside ``inputs`` whose coefficient all tasks share.
     scale_sd : float, optional
         ``s`` of :mod:`zoo.inference.gibbs.feature_scales`, above 0; default: scales of 1, which are given.
+    offset : (p,), optional
+        Added to coefficients and mean in what a draw reports: ``y`` is then what it leaves of the responses.
     """
 
     inputs: np.ndarray
@@ -144,6 +161,8 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
     sweep_shares: tuple[float, float] | None = None
     shared: SharedFeatures | None = None
     scale_sd: float | None = None
+    mean_sd: float | None = None
+    offset: np.ndarray | None = None
 
     def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
         """A dispersed starting state, with the sums over rows that never change."""
@@ -171,10 +190,15 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             ),
         }
         state["pi"] = start_mean_weight(rng, self.pi)
+        state["own"] = np.full(D, 0.0 if self.mean_sd is None else self.mean_sd**-2.0)
+        if self.mean_sd is not None:
+            state["around"] = tasks._replace(
+                centre=np.zeros_like(tasks.centre), linear=np.zeros_like(tasks.linear)
+            )
         if self.scale_sd is not None:
             state["scales"] = np.ones(D)
             state["constant"] = (np.arange(blocks * LANES) < T).astype(np.float64)[:, None]
-        if state["whole"] is not None and not self._sums_change:
+        if state["whole"] is not None and not self._sums_change and self.mean_sd is None:
             copy_sums(tasks, state["whole"])
         if self.shared is not None:
             state["shared"] = self.shared.start(rng)
@@ -188,7 +212,7 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
 
     def look_at_rows(self) -> None:
         """Make what all chains share of the rows, before chains in several threads ask for it at once."""
-        _ = self._tasks, self._noise_roots
+        _ = self._tasks, self._noise_roots, self._principal_axes
 
     @property
     def sums(self) -> Tasks:
@@ -245,6 +269,20 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         return loose_basis(*known, steady, self.loose)
 
     @cached_property
+    def _principal_axes(self) -> np.ndarray | None:
+        """Axes (D, D) of the estimated covariance in the sampler's coordinates for scales of 1; None: not taken.
+
+        Where scales of features are learned these hold to the features, and a combination of coefficients that hardly
+        differs between tasks lies across them: as levels at the origin of a feature that is centred far from it.
+        """
+        D = self.inputs.shape[1]
+        if self.mean_sd is None or self.scale_sd is None or not 1 < D <= FEW_FEATURES:
+            return None
+        sums = task_sums(self.inputs @ self._basis[0], self.row, self.y, self.task, self.n_tasks, self.weight)
+        prior = 0.0, self.nu, self.noise_rate
+        return spread_directions(sums.S, sums.centre, sums.sse, sums.size, prior, self.scale_sd)
+
+    @cached_property
     def _unscaled(self) -> tuple[np.ndarray, Reflections | None]:
         """From the sampler's coordinates to the coefficients (p, D), and what reflections choose from; scales of 1."""
         rotation, m, _ = self._basis
@@ -272,6 +310,8 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         """Put posterior variables into the state."""
         back, T = np.linalg.pinv(state["basis"]), self.n_tasks
         coefficients, mean, cov = (values[name] for name in self.names)
+        moved = self._moved(values)
+        coefficients, mean = coefficients - moved[:, None], mean - moved
         W = np.zeros((state["inverse_noise"].size, len(back)))
         W[:T] = (back @ coefficients).T
         state["W"][:] = to_lanes(W)
@@ -284,12 +324,19 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         if self.pi is None:
             state["pi"][...] = values["pi"]
         if self.shared is not None:
-            state["shared"].put(values)
+            state["shared"].put(values, self.shared)
             self._follow_shared(state)
 
     def with_response(self, y: np.ndarray) -> NormalInverseWishartKernel:
         """The kernel of the same rows with other responses."""
-        return replace(self, y=y)
+        return replace(self, y=y if self.offset is None else y - self._level)
+
+    @property
+    def _level(self) -> np.ndarray:
+        """How much of the responses (N,) is the part of ``offset``."""
+        assert self.offset is not None
+        back = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
+        return (self.inputs @ (back @ self.offset))[self.row]
 
     @property
     def _changing(self) -> tuple[str, ...]:
@@ -311,6 +358,36 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             state["shared"].restore(snapshot)
             self._follow_shared(state)
 
+    def _moved(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """The vector (p,) that is added to coefficients and mean in what a draw reports."""
+        p = self.inputs.shape[1] if self.half is None else len(self.half)
+        moved = np.zeros(p) if self.offset is None else np.array(self.offset)
+        if self.shared is not None and self.shared.moved is not None:
+            moved -= self.shared.moved @ values["shared_coefficients"]
+        return moved
+
+    def _law_of_mean(self, s: dict[str, Any]) -> MeanLaw:
+        """The prior of the mean, at the current scales and weight."""
+        return MeanLaw(float(s["pi"]), s["own"])
+
+    def _enter(self, s: dict[str, Any]) -> tuple[Tasks, np.ndarray]:
+        """The sums and the mean that moves of the covariance see; around a mean of its own the coefficients, too."""
+        if self.mean_sd is None:
+            return s["tasks"], s["mu"]
+        s["W"] -= s["mu"][:, None]
+        return self._around(s), np.zeros_like(s["mu"])
+
+    def _around(self, s: dict[str, Any]) -> Tasks:
+        """The sums of what a mean of its own leaves of the responses."""
+        seen: Tasks = s["around"]
+        around_mean(s["tasks"], s["mu"], seen.centre, seen.linear)
+        return seen
+
+    def _leave(self, s: dict[str, Any]) -> None:
+        """Put a mean of its own back to the coefficients."""
+        if self.mean_sd is not None:
+            s["W"] += s["mu"][:, None]
+
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
         s, (group, loose) = state, state["shares"]
@@ -320,48 +397,76 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             sums = s["shared_sums"] if self.scale_sd is None else s["shared_sums"].scaled(s["scales"])
             self._draw_shared(rng, s, *sums.known)
         moved = _takes(rng, group)
-        if moved:
-            if self._sums_change:
-                copy_sums(s["tasks"], s["whole"])
-            population_group_moves(
-                rng, s["whole"], s["W"], s["mu"], s["P"], s["inverse_noise"], float(self.nu), self.n_tasks
-            )
-        if s["loose"] is not None and _takes(rng, loose):
+        collapsed = s["loose"] is not None and _takes(rng, loose)
+        if moved or collapsed:
+            tasks, mu = self._enter(s)
             if moved:
-                s["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it
-            self._collapsed_moves(rng, s)
-            moved = True
+                if self._sums_change or self.mean_sd is not None:
+                    copy_sums(tasks, s["whole"])
+                self._group_moves(rng, s, mu)
+            if collapsed:
+                if moved:
+                    s["C"][:] = np.linalg.inv(s["P"])  # step 0 reads it
+                self._collapsed_moves(rng, s, tasks, mu)
+                moved = True
+            self._leave(s)
         if self._noise_roots is not None:
             if moved:
                 s["C"][:] = np.linalg.inv(s["P"])  # the noise reads it
             roots = self._noise_roots if self.scale_sd is None else self._noise_roots.scaled(s["scales"])
             prior = float(self.noise_shape), float(self.noise_rate)
             collapsed_noise(rng, roots, s["tasks"], s["mu"], s["C"], s["inverse_noise"], *prior)
-        plain_sweep(
-            rng, s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu),
-            float(s["pi"]), float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks,
-        )  # fmt: skip
-        draw_mean_weight(rng, self.pi, s)
+        prior = (float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks)
+        now = (s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu))
+        if self.mean_sd is None:
+            plain_sweep(rng, *now, float(s["pi"]), *prior)
+            draw_mean_weight(rng, self.pi, s)
+        else:
+            sweep_with_own_mean(rng, *now, s["own"], *prior)
 
-    def _collapsed_moves(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+    def _group_moves(self, rng: np.random.Generator, s: dict[str, Any], mu: np.ndarray) -> None:
+        """Step 4, for sums over rows that are in their place; in one sweep of two along the principal axes."""
+        now = (s["whole"], s["W"], mu, s["P"], s["inverse_noise"], float(self.nu), self.n_tasks)
+        axes = self._principal_axes
+        if axes is None or rng.random() < 0.5:
+            population_group_moves(rng, *now)
+        else:
+            turned_group_moves(rng, *now, np.linalg.qr(s["scales"][:, None] * axes)[0])
+
+    def _collapsed_moves(
+        self, rng: np.random.Generator, s: dict[str, Any], tasks: Tasks, mu: np.ndarray
+    ) -> None:
         """Step 0; where scales of features are learned they are stale in between, and drawn again at once."""
-        now = (s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"])
-        nu, pi, T, tasks, loose = float(self.nu), float(s["pi"]), self.n_tasks, s["tasks"], s["loose"]
+        now = (s["W"], mu, s["P"], s["C"], s["inverse_noise"])
+        tied = float(self.mean_sd is None)
+        nu, T, loose = float(self.nu), self.n_tasks, s["loose"]
+        pi = float(s["pi"]) if tied else 1.0  # of a constant that is not there
         tries = (s["reflections"], _REFLECTIONS)
         if self.scale_sd is None:
-            collapsed_moves(rng, tasks, loose, *now, nu, pi, T, *tries)
+            collapsed_moves(rng, tasks, loose, *now, nu, pi, tied, T, *tries)
             return
         self._whiten_by(s, 1.0 / s["scales"])
+        if self.mean_sd is not None:
+            self._around(s)
         tries = (s["reflections"], _REFLECTIONS)
-        ridge, constant = (s["scales"] / self.scale_sd) ** 2, loose._replace(regressors=s["constant"])
-        moves_without_scales(rng, tasks, loose, constant, *now, nu, pi, T, *tries, ridge)
+        ridge, constant = (s["scales"] / self.scale_sd) ** 2, loose._replace(regressors=tied * s["constant"])
+        moves_without_scales(rng, tasks, loose, constant, *now, nu, pi, tied, T, *tries, ridge)
         self._draw_scales(rng, s)
-        regression_given_scales(rng, tasks, loose, *now, pi, T, s["reflections"])
+        if self.mean_sd is not None:
+            self._around(s)
+        regression_given_scales(rng, tasks, loose, *now, pi, tied, T, s["reflections"])
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Coefficients (p, T), and the population."""
+        population = self.record_population(state)
         coefficients = leave(state["W"], state["basis"], self.n_tasks)
-        return {self.names[0]: coefficients, **self.record_population(state)}
+        if self._reports_moved:
+            coefficients += self._moved(population)[:, None]
+        return {self.names[0]: coefficients, **population}
+
+    @property
+    def _reports_moved(self) -> bool:
+        return self.offset is not None or (self.shared is not None and self.shared.moved is not None)
 
     def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Population mean (p,), covariance (p, p), and ``noise`` () or (T,): a draw without the coefficients."""
@@ -370,13 +475,16 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             noise = state["inverse_noise"].ravel()[: self.n_tasks] ** -0.5
         else:
             noise = state["inverse_noise"][0, 0] ** -0.5
-        return {
+        draw = {
             mean: basis @ state["mu"],
             cov: basis @ state["C"] @ basis.T,
             "noise": noise,
             **({"pi": state["pi"].copy()} if self.pi is None else {}),
             **({} if self.shared is None else state["shared"].record(self.shared)),
         }
+        if self._reports_moved:
+            draw[mean] += self._moved(draw)
+        return draw
 
     def monitor(self, state: dict[str, Any]) -> dict[str, float]:
         """Scalars followed while sampling: sizes of the mean, of the covariance and of the inverse noise."""

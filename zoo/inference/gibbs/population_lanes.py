@@ -10,7 +10,16 @@ from zoo.inference.compiled import njit
 from zoo.inference.gibbs.group_moves import feature_moves
 from zoo.inference.gibbs.population_steps import LANES
 
-__all__ = ["Whole", "copy_sums", "from_lanes", "leave", "population_group_moves", "to_lanes", "whole_space"]
+__all__ = [
+    "Whole",
+    "copy_sums",
+    "from_lanes",
+    "leave",
+    "population_group_moves",
+    "to_lanes",
+    "turned_group_moves",
+    "whole_space",
+]
 
 
 class Whole(NamedTuple):
@@ -47,6 +56,23 @@ def population_group_moves(rng, whole, W, mu, P, inverse_noise, nu, n_tasks):
     for t in range(n_tasks):
         W[t // LANES, :, t % LANES] = whole.H[t]
     mu[:] = whole.H[n_tasks]
+
+
+@njit(cache=True, nogil=True)
+def turned_group_moves(rng, whole, W, mu, P, inverse_noise, nu, n_tasks, Q):
+    """Step 4 in another orthonormal basis, the columns of ``Q`` (D, D): the identity scale is the same in all."""
+    for t in range(n_tasks):
+        whole.S[t] = Q.T @ whole.S[t] @ Q
+        whole.linear[t] = Q.T @ whole.linear[t]
+        whole.weight[t] = inverse_noise[t // LANES, t % LANES]
+        whole.H[t] = Q.T @ np.ascontiguousarray(W[t // LANES, :, t % LANES])
+    whole.H[n_tasks] = Q.T @ mu
+    turned = Q.T @ P @ Q
+    feature_moves(rng, whole.S, whole.linear, whole.weight, whole.H, turned, nu)
+    P[:] = Q @ turned @ Q.T
+    for t in range(n_tasks):
+        W[t // LANES, :, t % LANES] = Q @ whole.H[t]
+    mu[:] = Q @ whole.H[n_tasks]
 
 
 @njit(cache=True, nogil=True)

@@ -18,6 +18,8 @@ __all__ = [
     "Tasks",
     "draw_block",
     "draw_coefficients",
+    "draw_covariance",
+    "draw_noise",
     "draw_population",
     "draw_population_given",
     "draw_translation",
@@ -117,7 +119,7 @@ def draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise):
 
 
 @njit(cache=True, nogil=True)
-def _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task):
+def draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task):
     """Step 2: the inverse variances, one per task or the same for all."""
     n_tasks, D = len(tasks.size), W.shape[1]
     apart, total = space.vector, np.empty(LANES)
@@ -205,15 +207,26 @@ def draw_population(rng, W, n_tasks, mu, P, C, nu, pi):
 
 @njit(cache=True, nogil=True)
 def draw_population_given(rng, mean, within, n_tasks, mu, P, C, nu, pi):
-    r"""Step 5 given the mean of the coefficients of all tasks and their scatter around it; fills ``mu``, ``P``, ``C``.
-
-    With :math:`L L' = \Psi_T` and Bartlett's lower triangular A, :math:`P = L^{-T} A A' L^{-1}`, so that
-    :math:`M = L A^{-T}` has :math:`M M' = C`.
-    """
+    """Step 5 given the mean of the coefficients of all tasks and their scatter around it; fills ``mu``, ``P``, ``C``."""
     D = len(mu)
     weight = pi * n_tasks / (pi + n_tasks)
     scatter = np.eye(D)
     scatter += within + weight * np.outer(mean, mean)
+    M = draw_covariance(rng, scatter, nu + n_tasks, P, C)
+    z = np.empty(D)
+    for i in range(D):
+        z[i] = rng.standard_normal()
+    mu[:] = mean * (n_tasks / (pi + n_tasks)) + (M @ z) / np.sqrt(pi + n_tasks)
+
+
+@njit(cache=True, nogil=True)
+def draw_covariance(rng, scatter, degrees, P, C):
+    r"""Fill ``C`` with a draw from :math:`IW(degrees, scatter)`, and ``P`` with its inverse; a root of C.
+
+    With :math:`L L'` the scatter and Bartlett's lower triangular A, :math:`P = L^{-T} A A' L^{-1}`, so that
+    :math:`M = L A^{-T}`, which is returned, has :math:`M M' = C`.
+    """
+    D = len(scatter)
     L = np.linalg.cholesky(scatter)
     # Rows of A^-1, by forward substitution in the identity; M' = A^-1 L'.
     inverse, M = np.zeros((D, D)), np.zeros((D, D))
@@ -221,7 +234,7 @@ def draw_population_given(rng, mean, within, n_tasks, mu, P, C, nu, pi):
     for i in range(D):
         for j in range(i):
             A[j] = rng.standard_normal()
-        diagonal = np.sqrt(2.0 * rng.standard_gamma(0.5 * (nu + n_tasks - i)))
+        diagonal = np.sqrt(2.0 * rng.standard_gamma(0.5 * (degrees - i)))
         inverse[i, i] = 1.0 / diagonal
         for j in range(i):
             total = 0.0
@@ -233,16 +246,13 @@ def draw_population_given(rng, mean, within, n_tasks, mu, P, C, nu, pi):
     # M^-1 = A' L^-1, and P = M^-T M^-1.
     solved = np.linalg.inv(M)
     P[:] = solved.T @ solved
-    z = np.empty(D)
-    for i in range(D):
-        z[i] = rng.standard_normal()
-    mu[:] = mean * (n_tasks / (pi + n_tasks)) + (M @ z) / np.sqrt(pi + n_tasks)
+    return M
 
 
 @njit(cache=True, nogil=True)
 def plain_sweep(rng, tasks, space, W, mu, P, C, inverse_noise, nu, pi, a, b, by_task, n_tasks):
     """Steps 1, 2, 3 and 5."""
     draw_coefficients(rng, tasks, space, W, mu, P, inverse_noise)
-    _draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task)
+    draw_noise(rng, tasks, space, W, inverse_noise, a, b, by_task)
     translate(rng, tasks, space, W, mu, P, inverse_noise, pi)
     draw_population(rng, W, n_tasks, mu, P, C, nu, pi)

@@ -21,6 +21,7 @@ class ScaleSteps:
 
     if TYPE_CHECKING:
         scale_sd: float | None
+        mean_sd: float | None
         nu: float
         shared: Any
 
@@ -29,11 +30,15 @@ class ScaleSteps:
         @property
         def _tasks(self) -> Tasks: ...
         def _follow_shared(self, state: dict[str, Any]) -> None: ...
+        def _enter(self, s: dict[str, Any]) -> tuple[Tasks, np.ndarray]: ...
+        def _leave(self, s: dict[str, Any]) -> None: ...
 
     def _follow_scales(self, state: dict[str, Any]) -> None:
         """Make the basis, and what is made of the inputs, again from those of scales of 1: no rounding adds up."""
         half, reflections = self._unscaled
         state["basis"][:] = half * state["scales"]
+        if self.mean_sd is not None:
+            state["own"][:] = (state["scales"] / self.mean_sd) ** 2
         if reflections is not None:
             state["reflections"] = reflections.scaled(state["scales"])
         self._scale_sums(state)
@@ -58,6 +63,11 @@ class ScaleSteps:
     def _draw_scales_again(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
         """The same given whitened coefficients, for sums over rows without the part of shared coefficients."""
         if self.scale_sd is not None:
-            now = (s["tasks"], s["W"], s["inverse_noise"], s["scales"])
-            s["scales"] *= scales_given_whitened(rng, *now, float(self.scale_sd))
+            tasks, _ = self._enter(s)
+            now = (tasks, s["W"], s["inverse_noise"], s["scales"])
+            factor = scales_given_whitened(rng, *now, float(self.scale_sd))
+            s["scales"] *= factor
+            if self.mean_sd is not None:
+                s["mu"] /= factor  # a mean of its own stays where it is
+            self._leave(s)
             self._follow_scales(s)

@@ -80,6 +80,11 @@ class SharedFeatures(NamedTuple):
         How many effects there are.
     effect_spread : float
         Scale of the half-normal laws of their standard deviations.
+    unit : (S,), optional
+        The rows are those of the user times these numbers, so that coefficients, and standard deviations of effects,
+        are reported times them; default: 1.
+    moved : (p, S), optional
+        How far coefficients of tasks move by a reported coefficient, since the rows are centred; default: not at all.
     """
 
     rows: Any
@@ -88,6 +93,8 @@ class SharedFeatures(NamedTuple):
     effect: np.ndarray | None = None
     n_effects: int = 0
     effect_spread: float = 1.0
+    unit: np.ndarray | None = None
+    moved: np.ndarray | None = None
 
     def start(self, rng: np.random.Generator) -> SharedState:
         """A dispersed starting state."""
@@ -97,6 +104,13 @@ class SharedFeatures(NamedTuple):
         effect = np.zeros(n_shared, dtype=np.int64) if self.effect is None else self.effect
         sizes = np.exp(rng.normal(-1.0, 0.5, self.n_effects)) * self.effect_spread
         return SharedState(beta, np.array([self.scale, *sizes]), effect)
+
+    @property
+    def effect_unit(self) -> float:
+        """The unit of the effects of further groups, whose levels are all alike."""
+        if self.unit is None or self.effect is None or not self.n_effects:
+            return 1.0
+        return float(self.unit[np.flatnonzero(self.effect)[0]])
 
     @property
     def learns(self) -> bool:
@@ -142,20 +156,22 @@ class SharedState(NamedTuple):
 
     def record(self, features: SharedFeatures) -> dict[str, Any]:
         """What a draw of the chain holds of them."""
-        draw: dict[str, Any] = {"shared_coefficients": self.beta.copy()}
+        unit = np.ones(len(self.beta)) if features.unit is None else features.unit
+        draw: dict[str, Any] = {"shared_coefficients": self.beta * unit}
         if features.learned:
             draw["shared_scale"] = self.scale[0]
         if features.n_effects:
-            draw["effect_scale"] = self.scale[1:].copy()
+            draw["effect_scale"] = self.scale[1:] * features.effect_unit
         return draw
 
-    def put(self, values: dict[str, Any]) -> None:
+    def put(self, values: dict[str, Any], features: SharedFeatures) -> None:
         """Fill them from a draw."""
-        self.beta[:] = values["shared_coefficients"]
+        unit = 1.0 if features.unit is None else features.unit
+        self.beta[:] = values["shared_coefficients"] / unit
         if "shared_scale" in values:
             self.scale[0] = values["shared_scale"]
         if "effect_scale" in values:
-            self.scale[1:] = values["effect_scale"]
+            self.scale[1:] = values["effect_scale"] / features.effect_unit
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Copies of both."""

@@ -14,10 +14,11 @@ With :math:`V_t = [P, -B_t]` and :math:`\theta = (\mu, \beta)`, :math:`w_t` has 
 
 .. math::
 
-    \Lambda = \mathrm{diag}(\pi P, \tau^{-2} I) + \sum_t \mathrm{diag}(P, F_t) - V_t' M_t^{-1} V_t,
+    \Lambda = \mathrm{diag}(K, \tau^{-2} I) + \sum_t \mathrm{diag}(P, F_t) - V_t' M_t^{-1} V_t,
     \qquad h = \sum_t (0, g_t) + V_t' M_t^{-1} r_t .
 
-A draw of :math:`\theta`, and of every :math:`w_t` right after it, is one joint draw of
+K is the prior precision of the mean, :math:`\pi P` or one that does not depend on C
+(:class:`zoo.inference.gibbs.own_mean.MeanLaw`). A draw of :math:`\theta`, and of every :math:`w_t` right after it, is one joint draw of
 :math:`(\mu, \beta, w)` given C, the noise and the auxiliary variables.
 
 Between both, each learned :math:`\tau` moves together with its coefficients, :math:`\tau \to c \tau` and
@@ -91,7 +92,7 @@ def _solve_lower(L, B):
 
 
 @njit(cache=True, nogil=True)
-def draw_with_population(rng, S, linear, sums, W, mu, beta, scales, P, inverse_noise, pi, n_tasks):
+def draw_with_population(rng, S, linear, sums, W, mu, beta, scales, P, inverse_noise, law, n_tasks):
     """Draw coefficients, their mean and ``beta`` jointly, and move the scales of ``beta`` between.
 
     ``W``, ``mu``, ``beta`` and ``scales.scale`` change in place. A task adds to the
@@ -108,10 +109,13 @@ def draw_with_population(rng, S, linear, sums, W, mu, beta, scales, P, inverse_n
         Prior standard deviations of ``beta``.
     inverse_noise : (blocks, lanes)
         What multiplies all these sums.
+    law : MeanLaw
     """
     D, n_shared, lanes = len(mu), len(beta), W.shape[2]
     precision, total = np.zeros((D + n_shared, D + n_shared)), np.zeros(D + n_shared)
-    precision[:D, :D] = (pi + n_tasks) * P
+    precision[:D, :D] = (law.pi + n_tasks) * P
+    for i in range(D):
+        precision[i, i] += law.own[i]
     for i in range(n_shared):
         precision[D + i, D + i] = 1.0 / scales.scale[scales.effect[i]] ** 2
     factors, own = np.empty((n_tasks, D, D)), np.empty((n_tasks, D, 1))

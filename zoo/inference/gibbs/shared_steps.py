@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 
 from zoo.inference.gibbs.level_scales import draw_level_scale
 from zoo.inference.gibbs.many_shared import ManySums
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.shared_coefficients import SharedFeatures
 from zoo.inference.gibbs.shared_sums import SharedSums
 
@@ -31,6 +32,8 @@ class SharedSteps:
         task: np.ndarray
         weight: np.ndarray | None
         n_tasks: int
+
+        def _law_of_mean(self, s: dict[str, Any]) -> MeanLaw: ...
 
     @property
     def _many(self) -> bool:
@@ -65,7 +68,7 @@ class SharedSteps:
         prior = shared.sd if self._many else shared.scales(self.shared)
         draw(
             rng, s["tasks"].S, *known, s["W"], s["mu"], shared.beta, prior, s["P"], s["inverse_noise"],
-            float(s["pi"]), self.n_tasks,
+            self._law_of_mean(s), self.n_tasks,
         )  # fmt: skip
         if self._many:
             self._draw_scales_of_levels(rng, s, *known)

@@ -151,9 +151,9 @@ class NIWBase(NIWEngines):
         return np.empty((len(inputs), 0))
 
     def _residual_variance(
-        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, pi: Any, rng: np.random.Generator
+        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, draw: Any, rng: np.random.Generator
     ) -> float:
-        """Variance of their coefficients given the population in whitened features, and pi."""
+        """Variance of their coefficients given one draw, whose population is given in whitened features."""
         return 1.0
 
     def _enter(
@@ -164,7 +164,7 @@ class NIWBase(NIWEngines):
         rank, size = len(mean), known.inputs.shape[1]
         if size == rank:
             return mean, cov
-        grown = self._residual_variance(fit, mean, cov, self.pi_of(draw), rng) * np.eye(size)
+        grown = self._residual_variance(fit, mean, cov, draw, rng) * np.eye(size)
         grown[:rank, :rank] = cov
         return np.append(mean, np.zeros(size - rank)), grown
 
@@ -215,16 +215,15 @@ class NIWBase(NIWEngines):
         rows = known.rows
         mean, cov = self._enter(known, fit, draw, rng)
         root = np.linalg.cholesky(cov)
-        result, y = np.empty(rows.n_tasks), _less_shared(rows, draw)
+        result, y, prior = np.empty(rows.n_tasks), _less_shared(rows, draw), self.noise_prior(rows)
         for t, at in enumerate(rows.rows_by_task()):
             weight = None if rows.weight is None else rows.weight[at]
             law = NoiseConditional.of(known.inputs[rows.row[at]], y[at], weight, mean, root)
             if fit.method == "em":
-                floor = least if self.noise_prior is None else _SMALLEST_SHARE * least
-                result[t] = law.mode(self.noise_prior, floor)
+                result[t] = law.mode(prior, least if prior is None else _SMALLEST_SHARE * least)
             else:
-                assert self.noise_prior is not None
-                result[t] = law.draw(*self.noise_prior, rng)
+                assert prior is not None
+                result[t] = law.draw(*prior, rng)
         return np.sqrt(result)
 
     def _kernel_draws(self, draws: np.ndarray) -> xr.DataArray:

@@ -45,6 +45,10 @@ _MOST_COVARIANCES = 2e7
 class NIWEngines(NIWHierarchy):
     """Methods of a population of tasks."""
 
+    def em_prior(self, rank: int) -> tuple[float, float]:
+        """EM's tau and the multiple of the identity that is its scale, for ``rank`` whitened features."""
+        raise NotImplementedError(f"{type(self).__name__} has no estimate by EM.")
+
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""
         # Functions have as many coefficients as inputs: the sampler of choices would move in short steps.
@@ -52,7 +56,8 @@ class NIWEngines(NIWHierarchy):
         if not self.augmented and not choices:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
-        if not self._conjugate or self.shared or self.scale_sd is not None or self.learns_pi:
+        tied = self.mean_sd is None and self.scale_sd is None and not self.learns_pi
+        if not self._conjugate or self.shared or not tied:
             return [gibbs, *super().method_table()]
         return [
             gibbs,
@@ -144,7 +149,7 @@ class NIWEngines(NIWHierarchy):
         """By plain sweeps, whose sums over tasks workers make; the draws do not depend on how many there are."""
         for used, what in (
             (group_moves, "group_moves, which need the coefficients of all tasks in one place"),
-            (self.scale_sd is not None, "learned scales of features"),
+            (self.scale_sd is not None and self.mean_sd is None, "learned scales of features"),
             (bool(self.shared_features(data)), "coefficients that tasks share"),
         ):
             if used:
@@ -175,6 +180,13 @@ class NIWEngines(NIWHierarchy):
         Gaussian, there are no collapsed moves.
         """
         population, shared = self.population(data), self.engine_shared(data)
+        moved = self.moved(data)
+        offset = None if moved is None or not moved[0].any() else moved[0]
+        if offset is not None:
+            y = y - (data.inputs @ offset)[data.row]
+        if moved is not None and moved[1] is not None and shared is not None:
+            centre = data.shared_units.x_mean * shared.unit
+            shared = shared._replace(rows=shared.rows - centre, moved=moved[1])
         if self.likelihood.of_choices and group_moves is not None:
             raise ValueError(
                 "group_moves is given, and the sampler of choices has moves of its own. Leave it out."
@@ -194,7 +206,8 @@ class NIWEngines(NIWHierarchy):
             "y": y,
             "task": data.task,
             "n_tasks": data.n_tasks,
-            "pi": None if self.learns_pi else self.pi,
+            "pi": None if self.learns_pi else 0.0 if self.mean_sd is not None else self.pi_of({}),
+            "mean_sd": self.mean_sd,
             "nu": self.delta + population.inputs.shape[1] - 1.0,
             "half": population.half,
             "names": self.names,
@@ -202,6 +215,7 @@ class NIWEngines(NIWHierarchy):
             "weight": data.weight,
             "shared": None if shared is None else shared._replace(rows=few_of_many(shared.rows)),
             "scale_sd": self.scale_sd,
+            "offset": offset,
         }
         if self.likelihood.of_choices:
             return ChoicePopulationKernel(**{**hierarchy, "group_moves": False}, choice=data.choice)
@@ -210,8 +224,9 @@ class NIWEngines(NIWHierarchy):
             if off:
                 options = {"likelihood_moves": False, **options}
             return AugmentedPopulationKernel(**hierarchy, augmentation=self.augmentation(data), **options)
-        assert self.noise_prior is not None
-        shape, rate = self.noise_prior
+        prior = self.noise_prior(data)
+        assert prior is not None
+        shape, rate = prior
         noise: dict[str, Any] = {
             "noise_shape": shape,
             "noise_rate": rate,
@@ -241,6 +256,9 @@ class NIWEngines(NIWHierarchy):
         ``noise_floor``: smallest noise standard deviation. ``accelerate=False``: the paper's plain iteration.
         """
         population = self.population(data)
+        moved = self.moved(data)
+        offset = np.zeros(len(population.half)) if moved is None else moved[0]
+        y = y - (data.inputs @ offset)[data.row] if offset.any() else y
         rank = population.inputs.shape[1]
         tau, weight = self.em_prior(rank)
         with ClimbProgress(max_iter, run.progress) as bar:
@@ -250,10 +268,10 @@ class NIWEngines(NIWHierarchy):
                 data.task,
                 y,
                 data.n_tasks,
-                pi=float(self.pi),
+                pi=float(self.pi_of({})),
                 tau=tau,
                 scale=weight * np.eye(rank),
-                noise_prior=self.noise_prior,
+                noise_prior=self.noise_prior(data),
                 noise_by_task=self.noise_by_task,
                 weight=data.weight,
                 noise_floor=noise_floor,
@@ -264,7 +282,11 @@ class NIWEngines(NIWHierarchy):
                 progress=bar.report,
             )
         half = population.half
-        parts = (half @ found.coefficients, half @ found.mean, half @ found.cov @ half.T)
+        parts = (
+            half @ found.coefficients + offset[:, None],
+            half @ found.mean + offset,
+            half @ found.cov @ half.T,
+        )
         posterior = {**dict(zip(self.names, parts, strict=True)), "noise": np.asarray(found.noise)}
         if data.n_tasks * len(half) ** 2 <= _MOST_COVARIANCES:
             cov = conditional_covariances(
@@ -287,15 +309,3 @@ class NIWEngines(NIWHierarchy):
             residual=float(found.residual),
         )
         return Result({name: value[None, None] for name, value in posterior.items()}, stats)
-
-    def em_prior(self, rank: int) -> tuple[float, float]:
-        r"""EM's tau and the multiple of the identity that is its scale, for ``rank`` whitened features.
-
-        The M-step (8) is the mode under the textbook :math:`\nu = \tau - r - 2` and scale :math:`\tau C_0`. With
-        :math:`\nu = \delta + r - 1`, the prior of full Bayes is :math:`\tau = \delta + 2 r + 1` and scale :math:`C_0`.
-        """
-        if self.tau == "prior":
-            return self.delta + 2.0 * rank + 1.0, 1.0
-        return float(self.tau), float(self.tau)
-
-    # ---------------------------------------------------------------- point fits and new tasks

@@ -17,6 +17,7 @@ from zoo.kernels import Basis, LearnedKernel, describe, from_word, kernel_diagon
 from zoo.kernels.basis import distinct_rows
 from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
+from zoo.models.niw.tied_mean import TiedMean
 from zoo.support.checks import positive
 from zoo.support.words import counted
 
@@ -40,7 +41,7 @@ class FunctionData(MultiTaskData):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NIWGaussianProcess(NIWBase):
+class NIWGaussianProcess(TiedMean):
     r"""Gaussian processes, one per task, whose mean and covariance function are learned from all tasks.
 
     .. math::
@@ -294,14 +295,14 @@ class NIWGaussianProcess(NIWBase):
         return root
 
     def _residual_variance(
-        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, pi: Any, rng: np.random.Generator
+        self, fit: Fit, mean: np.ndarray, cov: np.ndarray, draw: Any, rng: np.random.Generator
     ) -> float:
         """As in :meth:`_residual`, with the expected square of the new task's coefficients."""
         if fit.method == "em":
             tau, weight = self.em_prior(len(mean))
             return weight / tau
         squares = float(mean @ mean + np.trace(cov))
-        return float(self._innovation(len(mean), rng) * (squares + 1.0 / float(pi) + 1.0))
+        return float(self._innovation(len(mean), rng) * (squares + 1.0 / float(self.pi_of(draw)) + 1.0))
 
     def default_method(self, data: MultiTaskData) -> str:
         """Gibbs for few inputs, EM for many."""

@@ -11,24 +11,24 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from zoo.core.hooks import ModelData
+from zoo.core.hooks import SHARED, ModelData
 from zoo.core.joining import of_some_task
 from zoo.core.methods import UnsupportedMethodError
-from zoo.core.prior_density import coefficients_density, covariance_density, half_t_density
-from zoo.core.shared import LEARNED, SharedCoefficients
+from zoo.core.prior_density import (
+    coefficients_density,
+    covariance_density,
+    half_t_density,
+    standard_normal_density,
+)
+from zoo.core.shared import SharedCoefficients
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.inference.gibbs.matrix_normal import CovariancePrior
-from zoo.inference.gibbs.mean_weight import RATE, SHAPE
 from zoo.likelihoods.gaussian import Gaussian
 from zoo.likelihoods.laws import Flat, InverseGammaOfSquare
 from zoo.support.checks import positive
-from zoo.support.warning_types import warn_user
 
 __all__ = ["NIWHierarchy"]
-
-# Mean square of real responses above which they cannot have been standardized.
-_LARGE_RESPONSE = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,32 +42,28 @@ class NIWHierarchy(SharedCoefficients):
     dim: ClassVar[str]
     """The dim of the coefficients."""
 
-    pi: float | str = 1.0
     delta: float = 3.0
-    tau: float | str = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.pi, str):
-            if self.pi != LEARNED:
-                raise ValueError(f"pi is {self.pi!r}. Give a number above 0, or {LEARNED!r}.")
-            if self.names[1] in dict(self.own_priors):
-                raise ValueError(
-                    f"pi is {LEARNED!r}, and own_priors has a prior of {self.names[1]!r}, which does not read pi. "
-                    "Leave one of the two out."
-                )
-        else:
-            positive(self.pi, "pi")
         positive(self.delta, "delta")
-        if not isinstance(self.tau, str) or self.tau != "prior":
-            if isinstance(self.tau, str):
-                raise ValueError(f'tau is {self.tau!r}. Give a number above 0, or "prior".')
-            positive(self.tau, "tau")
+
+    @property
+    def mean_sd(self) -> float | None:
+        """Standard deviation of the mean in whitened features, by a prior that does not depend on the covariance.
+
+        None where the prior of the mean is tied to the covariance.
+        """
+        return None
 
     @property
     def learns_pi(self) -> bool:
-        """Whether the weight of the prior of the mean is a variable of the posterior."""
-        return isinstance(self.pi, str)
+        """Whether the weight of a prior of the mean that is tied to the covariance is a variable of the posterior."""
+        return False
+
+    def pi_of(self, values: Mapping[Any, Any]) -> Any:
+        """The weight of the prior of the mean: that of ``values``, as of a posterior, where it is learned."""
+        raise NotImplementedError(f"the prior of the mean of {type(self).__name__} has no weight.")
 
     @property
     def _conjugate(self) -> bool:
@@ -77,10 +73,12 @@ class NIWHierarchy(SharedCoefficients):
             and isinstance(self.law_of("noise"), InverseGammaOfSquare | Flat)
         )
 
-    @property
-    def noise_prior(self) -> tuple[float, float] | None:
-        """Shape and rate of the inverse-gamma prior of the noise variance; None where it has none."""
-        law = self.law_of("noise")
+    def noise_prior(self, data: MultiTaskData) -> tuple[float, float] | None:
+        """Shape and rate of the inverse-gamma prior of the noise variance; None where it has none.
+
+        ``data`` are the rows of the fit as the model sees them.
+        """
+        law = self.law_of("noise", data)
         return (law.shape, law.rate) if isinstance(law, InverseGammaOfSquare) else None
 
     @property
@@ -88,21 +86,27 @@ class NIWHierarchy(SharedCoefficients):
         """Whether every task has a noise of its own."""
         return "noise" in self.likelihood.per_task
 
-    def validate(self, data: MultiTaskData) -> np.ndarray:
-        """Coded y; warns of real responses far from the scale that the priors expect, unless the user chose priors."""
-        y = super().validate(data)
-        if not self.own_priors and self.likelihood.responses == "real" and np.mean(y**2) > _LARGE_RESPONSE:
-            warn_user(
-                f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
-                "the posterior, or the maximum that EM finds, says little of such values. Use data.standardize()."
-            )
-        return y
-
     # ---------------------------------------------------------------- hooks
 
     def population(self, data: MultiTaskData) -> Population:
         """Whitened features of prepared data."""
         raise NotImplementedError(f"{type(self).__name__} must override `population`.")
+
+    def moved(self, data: MultiTaskData) -> tuple[np.ndarray, np.ndarray | None] | None:
+        """How coefficients in units of the data lie beside those that the prior is stated of; None: not at all.
+
+        The vector (p,) that is added to coefficients and mean, and what a shared coefficient takes of them (p, S), if
+        anything.
+        """
+        return None
+
+    def _moved_in_model(self, data: ModelData) -> Any:
+        """The vector that is added to coefficients and mean, of numbers or of the model's variables."""
+        moved = self.moved(data.source)
+        if moved is None:
+            return 0.0
+        offset, by_shared = moved
+        return offset if by_shared is None else offset - pt.dot(by_shared, self.shared_variable(data))
 
     def priors(self, data: ModelData) -> dict[str, Any]:
         """Population and coefficients, all non-centred."""
@@ -111,20 +115,23 @@ class NIWHierarchy(SharedCoefficients):
         model = pm.modelcontext(None)
         rank = half.type.shape[1]
         model.add_coords({"basis": range(rank), "basis_bis": range(rank)})
-        chol = self._factor(rank)
+        moved = self._moved_in_model(data)
+        chol = self._factor(rank, data.source)
         # Beside a learned pi an own prior of the mean is refused, so that none is offered.
         own_mean = None if self.learns_pi else self.own_prior(mean, (self.dim,))
         if own_mean is None:
-            centre = chol @ pm.Normal(f"_{mean}", dims="basis") / self._root_of_pi()
+            white_mean = pm.Normal(f"_{mean}", dims="basis")
+            centre = self._centre(chol, white_mean)
         else:
-            centre = pt.as_tensor(self.population(data.source).back) @ own_mean
+            centre = pt.as_tensor(self.population(data.source).back) @ (own_mean - moved)
         white = pm.Normal(f"_{values}", dims=("basis", "task"))
         pm.Deterministic(cov, half @ chol @ chol.T @ half.T, dims=(self.dim, f"{self.dim}_bis"))
         if own_mean is None:
-            pm.Deterministic(mean, half @ centre, dims=self.dim)
-        result = {
-            values: pm.Deterministic(values, half @ (centre[:, None] + chol @ white), dims=(self.dim, "task"))
-        }
+            pm.Deterministic(mean, half @ centre + moved, dims=self.dim)
+        drawn = half @ (centre[:, None] + chol @ white)
+        if not isinstance(moved, float):
+            drawn = drawn + pt.as_tensor(moved)[:, None]
+        result = {values: pm.Deterministic(values, drawn, dims=(self.dim, "task"))}
         return {**result, **self.add_parameters(data)}
 
     @property
@@ -147,19 +154,26 @@ class NIWHierarchy(SharedCoefficients):
             if self.scale_sd is not None:
                 return half_t_density(white_cov, nu, self.scale_sd)
             return covariance_density(white_cov, CovariancePrior(nu=nu))
-        white_mean = pt.dot(back, values[mean])[:, None]
+        moved = self._moved_by(data, values)
+        white_mean = pt.dot(back, values[mean] - moved)[:, None]
+        if name == mean and self.mean_sd is not None:
+            return standard_normal_density(white_mean, self.mean_sd)
         if name == mean:
             return coefficients_density(white_mean, white_cov / self.pi_of(values), np.eye(1))
-        white = pt.dot(back, values[coefficients])
+        white = pt.dot(back, values[coefficients] - (0.0 if isinstance(moved, float) else moved[:, None]))
         return coefficients_density(white, white_cov, np.eye(data.n_tasks), white_mean)
 
-    def pi_of(self, values: Mapping[Any, Any]) -> Any:
-        """The weight of the prior of the mean: that of ``values``, as of a posterior, where it is learned."""
-        return values["pi"] if self.learns_pi else self.pi
+    def _moved_by(self, data: MultiTaskData, values: dict[str, Any]) -> Any:
+        """The vector that is added to coefficients and mean at these values of the variables."""
+        moved = self.moved(data)
+        if moved is None:
+            return 0.0
+        offset, by_shared = moved
+        return offset if by_shared is None else offset - pt.dot(by_shared, values[SHARED])
 
-    def _root_of_pi(self) -> Any:
-        """Square root of the weight of the prior of the mean: a number, or that of its variable."""
-        return pt.sqrt(pm.Gamma("pi", alpha=SHAPE, beta=RATE)) if self.learns_pi else np.sqrt(self.pi)
+    def _centre(self, chol: Any, white: Any) -> Any:
+        """The mean in whitened features, of independent standard normal variables; ``chol`` is a root of the covariance."""
+        return self.mean_sd * white
 
     @property
     def _has_inverse_wishart(self) -> bool:
@@ -171,11 +185,14 @@ class NIWHierarchy(SharedCoefficients):
         """Standard deviation of the normal law of learned scales of features; None where scales are given."""
         return None
 
-    def _factor(self, rank: int) -> Any:
-        """A lower factor of the whitened covariance."""
-        return InverseWishartCholesky(
+    def _factor(self, rank: int, data: MultiTaskData) -> Any:
+        """A lower factor of the whitened covariance, for the rows as the model sees them."""
+        chol = InverseWishartCholesky(
             "_basis_chol", delta=self.delta, scale_chol=np.eye(rank), dims=("basis", "basis_bis")
         )
+        if self.scale_sd is None:
+            return chol
+        return pm.HalfNormal("_basis_scale", self.scale_sd, dims="basis")[:, None] * chol
 
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-import xarray as xr
 
-from zoo.core.drawn import draws_of
 from zoo.core.factory import ModelFactory
-from zoo.core.fit import Fit
-from zoo.core.hooks import SHARED
-from zoo.core.methods import Method, as_in
-from zoo.core.wide_data import require_narrow
+from zoo.core.methods import Method
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.lkj import lkj_factor
-from zoo.kernels import LearnedKernel
-from zoo.likelihoods.laws import NOISE_OF_ONE_ROW, Law
-from zoo.models.niw.base import NIWBase
-from zoo.models.niw.hierarchy import Population
-from zoo.models.niw.known_tasks import drawn_again, functions_given_population
-from zoo.support.checks import covariance, finite_matrix, one_of, positive
+from zoo.models.niw.linear_population import LinearPopulation
+from zoo.models.niw.tied_mean import TiedMean
+from zoo.support.checks import covariance, one_of, positive
 from zoo.support.words import counted
 
 __all__ = ["NIWLinear"]
 
-# What predictions of single tasks are derived from: a subclass that changes one of these needs all tasks.
-_REDRAWN = ("priors", "latent", "shared_part", "observe", "design", "coords", "predictive_posterior")
-
 
 @dataclass(frozen=True, kw_only=True)
-class NIWLinear(NIWBase):
+class NIWLinear(LinearPopulation, TiedMean):
     r"""Linear regressions whose coefficients come from one normal population, which is learned.
 
     .. math::
@@ -89,14 +76,9 @@ class NIWLinear(NIWBase):
     Yu, K., Tresp, V. and Schwaighofer, A. (2005). Learning Gaussian processes from multiple tasks. ICML.
     """
 
-    constraints: ClassVar[dict[str, str]] = {"feature_cov": "positive definite", "noise": "> 0"}
     extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {
         "coefficients_cov": ("task", "feature", "feature_bis")
     }
-    sparse_levels: ClassVar[bool] = True
-    likelihood_laws: ClassVar[dict[str, Law]] = {**NIWBase.likelihood_laws, "noise": NOISE_OF_ONE_ROW}
-    names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
-    dim: ClassVar[str] = "feature"
 
     scale_matrix: Any = None
     covariance_prior: str = "inverse_wishart"
@@ -122,90 +104,13 @@ class NIWLinear(NIWBase):
             )
         return y
 
-    def variable_dims(self, data: MultiTaskData, y: np.ndarray) -> dict[str, tuple[str, ...]]:
-        """Dims of the variables by name, without a PyMC model of all rows, unless a subclass changed a hook."""
-        if self.own_priors or not as_in(self, NIWLinear, (*self.hooks, "add_parameters", "parameter_dims")):
-            return super().variable_dims(data, y)
-        values, mean, cov = self.names
-        shared = {} if data.shared is None else {SHARED: ("shared_feature",)}
-        if data.effects:
-            shared["effect_scale"] = ("effect",)
-        return {
-            **self.extra_dims,
-            values: ("feature", "task"),
-            mean: ("feature",),
-            cov: ("feature", "feature_bis"),
-            **({"feature_sd": ("feature",)} if self._learns_deviations else {}),
-            **{name: dims for name in self.likelihood.learned if (dims := self.parameter_dims(name))},
-            **shared,
-        }
-
-    def refuses_keep(self, method: str, data: MultiTaskData) -> str:
-        """Why the coefficients of tasks cannot be drawn again from the population alone; empty where they can."""
-        name = type(self).__name__
-        if method == "em":
-            return "method 'em' gives one estimate, and no draws."
-        if method != "gibbs":
-            return (
-                f"method {method!r} of {name} keeps what it has drawn of every task; method 'gibbs' need not."
-            )
-        if not self._conjugate:
-            return (
-                f"with likelihood={self.likelihood!r} the coefficients of a task are not normal given the population, "
-                "so that they could not be drawn again; with Gaussian noise that has an inverse-gamma prior they are."
-            )
-        if self.noise_by_task:
-            return "every task has a noise of its own, which the draws of the population do not say."
-        changed = [name for name in (*_REDRAWN, "gibbs_kernel") if not as_in(self, NIWLinear, (name,))]
-        if changed:
-            return f"{name} overrides `{changed[0]}`, and drawing coefficients again was derived for the original."
-        return ""
-
-    def draws_of_tasks(
-        self, fit: Fit, names: tuple[str, ...]
-    ) -> Callable[[np.random.Generator], xr.Dataset] | None:
-        """Draws of these tasks alone: picked, drawn given an estimate, or drawn again given the population."""
-        if not as_in(self, NIWLinear, _REDRAWN):
-            return None
-        if fit.keep != "draws":
-            return partial(drawn_again, self, fit, names)
-        if fit.method == "em":
-            return partial(self.draws_at_estimate, fit, names)
-        return lambda rng: draws_of(fit, names)
-
-    def _rows_of(self, fit: Fit, names: tuple[str, ...]) -> MultiTaskData:
-        """The rows of these tasks of a fit: those of others say nothing more, given the population."""
-        return fit.data if names == fit.data.task_names else fit.data.select_tasks(names)
-
-    def _tasks_of(self, fit: Fit, rows: MultiTaskData) -> tuple[tuple[str, ...], np.ndarray]:
-        """Names of the tasks of prepared rows, and which of them each row has."""
-        if not as_in(self, NIWLinear, _REDRAWN):
-            return super()._tasks_of(fit, rows)
-        asked, task = np.unique(rows.task, return_inverse=True)
-        return tuple(rows.task_names[t] for t in asked), task
-
-    def conditional_moments(
-        self, fit: Fit, rows: MultiTaskData, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Of a fit that kept its population, and of an EM fit, the law of f given the population and the known rows."""
-        if fit.keep != "draws":
-            return functions_given_population(self, fit, rows)
-        return super().conditional_moments(fit, rows, rng)
-
-    def population(self, data: MultiTaskData) -> Population:
-        """Features times the Cholesky factor of ``scale_matrix``."""
-        half = self._half(data.n_features)
-        return Population(inputs=data.inputs @ half, half=half, back=np.linalg.inv(half))
-
-    def _factor(self, rank: int) -> Any:
-        if self.covariance_prior == "inverse_wishart":
-            return super()._factor(rank)
-        if self.covariance_prior == "half_t":
-            return pm.HalfNormal("_basis_scale", self.scale_sd, dims="basis")[:, None] * super()._factor(rank)
+    def _factor(self, rank: int, data: MultiTaskData) -> Any:
+        if self._has_inverse_wishart:
+            return super()._factor(rank, data)
         if not self._learns_deviations:
             deviation = pm.HalfNormal("_basis_deviation", 1.0, dims="basis")
         else:
-            unit = self._half(rank)[0, 0]
+            unit = self._half(data)[0, 0]
             deviation = pm.HalfNormal("feature_sd", unit, dims="feature") / unit
         return deviation[:, None] * lkj_factor("_basis_partial", rank)
 
@@ -214,17 +119,6 @@ class NIWLinear(NIWBase):
         if self._has_inverse_wishart:
             return super().method_table()
         return ModelFactory.method_table(self)
-
-    def choose_method(self, method: str | None, data: MultiTaskData) -> str:
-        """The method that a fit takes; raises where the data are too wide for it."""
-        name = super().choose_method(method, data)
-        require_narrow(
-            data,
-            "the covariance of all features (feature_cov)",
-            'Use NIWGaussianProcess(base_kernel="linear"), the same model of these functions with scale_matrix=1, '
-            "held in the span of the inputs.",
-        )
-        return name
 
     @property
     def _has_inverse_wishart(self) -> bool:
@@ -236,43 +130,24 @@ class NIWLinear(NIWBase):
         return self.covariance_prior == "lkj" and not isinstance(self.scale_matrix, tuple)
 
     @property
+    def scale_dims(self) -> dict[str, tuple[str, ...]]:
+        """Dims of the standard deviations, where they are a variable of their own."""
+        return {"feature_sd": ("feature",)} if self._learns_deviations else {}
+
+    @property
     def scale_sd(self) -> float | None:
         """Standard deviation of the normal law of learned scales; None where scales are given."""
         return float(np.sqrt(self.delta)) if self.covariance_prior == "half_t" else None
 
-    def learned_kernel(self, fit: Fit, combine: bool = True) -> LearnedKernel:
-        """``x' C x'`` with the posterior mean of C; combined, EM's C is shrunk towards the prior's scale (eq 19)."""
-        draws = fit.posterior
-        cov = self._combined(fit, combine).mean(axis=(0, 1))
-        D = len(cov)
-        return LearnedKernel(
-            pm.gp.cov.Linear(D, c=np.zeros(D)),
-            inputs=np.eye(D),
-            half=np.linalg.cholesky(cov),
-            mean=draws["population_mean"].mean(("chain", "draw")).to_numpy(),
-        )
+    def _in_units(self, data: MultiTaskData) -> bool:
+        """So by default; a scale matrix, and standard deviations by LKJ, are meant as they are."""
+        return super()._in_units(data) and self.scale_matrix is None and self._has_inverse_wishart
 
-    def learned_kernel_draws(self, fit: Fit, X: Any, combine: bool = True) -> xr.DataArray:
-        """``x' C x'`` of each draw."""
-        inputs = finite_matrix(X, "X", None)
-        if inputs.shape[1] != fit.data.n_features:
-            raise ValueError(
-                f"X has {counted(inputs.shape[1], 'column')}, but the fit has "
-                f"{counted(fit.data.n_features, 'feature')}. Give all of them."
-            )
-        return self._kernel_draws(inputs @ self._combined(fit, combine) @ inputs.T)
-
-    def _combined(self, fit: Fit, combine: bool) -> np.ndarray:
-        """Draws of C; of an EM fit combined with the scale as in eq (19)."""
-        cov = fit.posterior["feature_cov"].to_numpy()
-        if not combine or fit.method != "em":
-            return cov
-        tau, weight = self.em_prior(cov.shape[-1])
-        half, T = self._half(cov.shape[-1]), fit.population_data.n_tasks
-        return np.asarray((T * cov + weight * half @ half.T) / (tau + T))
-
-    def _half(self, D: int) -> np.ndarray:
-        """Lower factor of the scale matrix."""
+    def _half(self, data: MultiTaskData) -> np.ndarray:
+        """A root of the scale matrix."""
+        D = data.n_features
         if isinstance(self.scale_matrix, tuple):
             return np.linalg.cholesky(np.array(self.scale_matrix))
-        return np.sqrt(1.0 / D if self.scale_matrix is None else float(self.scale_matrix)) * np.eye(D)
+        return np.sqrt(1.0 / D if self.scale_matrix is None else float(self.scale_matrix)) * super()._half(
+            data
+        )

@@ -1,0 +1,78 @@
+r"""Linear tasks from one population, as mixed models have it: a mean with a prior of its own, a learned scale each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zoo.models.niw.linear_population import LinearPopulation
+from zoo.support.checks import positive
+
+__all__ = ["HierarchicalLinear"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HierarchicalLinear(LinearPopulation):
+    r"""Linear regressions whose coefficients come from one population: the model of ``y ~ x + (x | group)``.
+
+    .. math::
+
+        y_n = x_n' w_{t(n)} + \epsilon_n, \quad w_t \sim N(\mu, C), \quad \mu \sim N(0, m^2 I), \quad
+        C \mid g \sim IW(\delta, \operatorname{diag}(g^2)), \quad g_d \sim N(0, \delta s^2)
+
+    for features and responses of mean 0 and standard deviation 1, whatever the units of the data are. Standard
+    deviations over tasks are half-t with :math:`\delta` degrees of freedom and scale s (Huang & Wand 2013), and
+    correlations have a density in proportion to :math:`(1 - \rho^2)^{\delta / 2 - 1}`, which prefers no sign. The mean
+    :math:`\mu` does not depend on the covariance C, so that C says how tasks differ, and nothing else.
+
+    ``coefficients`` (dims feature, task) holds :math:`w_t`, ``population_mean`` is :math:`\mu` and ``feature_cov`` C,
+    all on the scale of the data that are handed over. Add an intercept where tasks differ in level: features are then
+    centred for the prior, and else divided by their root mean square.
+
+    Parameters
+    ----------
+    likelihood : str or Likelihood
+        Law of y given f, "gaussian" or any other one. The prior of ``noise`` is ``InverseGammaOfSquare(0.5, 0.005)`` in
+        units of y, which counts like one row with an error of a tenth of its standard deviation. With
+        ``Gaussian(per_task=("noise",))`` every task has a noise of its own.
+    delta : float
+        Degrees of freedom, above 0. At 2 correlations are uniform and standard deviations have heavy tails.
+    mean_scale : float
+        m, above 0: the standard deviation of the prior of the mean, in standard deviations of y per standard deviation
+        of the feature. That of the constant feature lies around the mean of y.
+    sd_scale : float
+        s, above 0: the scale of the half-t law of standard deviations over tasks, in the same units.
+    own_priors : mapping of str to distribution
+        As in :class:`zoo.ModelFactory`. A prior of ``population_mean`` is on the scale of the data.
+
+    Notes
+    -----
+    :class:`zoo.NIWLinear` is the same engine with the prior of Yu, Tresp & Schwaighofer (2005), whose mean is tied to
+    the covariance. It predicts as well, and its covariance takes up a mean that is large against the spread of the tasks.
+
+    A sweep of the Gibbs sampler takes O(T D^3), and a draw D^2 numbers: more than 500 features that outnumber the
+    inputs are refused.
+
+    References
+    ----------
+    Huang, A. and Wand, M. P. (2013). Simple marginally noninformative prior distributions for covariance matrices.
+    Bayesian Analysis.
+    """
+
+    delta: float = 2.0
+    mean_scale: float = 2.5
+    sd_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.mean_scale, "mean_scale")
+        positive(self.sd_scale, "sd_scale")
+
+    @property
+    def mean_sd(self) -> float | None:
+        """Standard deviation of the mean in units of the data."""
+        return float(self.mean_scale)
+
+    @property
+    def scale_sd(self) -> float | None:
+        """Standard deviation of the normal law of the scales of features."""
+        return float(self.sd_scale) * float(self.delta) ** 0.5

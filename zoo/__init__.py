@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from zoo.registry import list_models, load
     from zoo.selection import Selection, select
     from zoo.steps import augmented_step, draw_marginalised, marginalise, sample
-    from zoo.support.warning_types import ConvergenceWarning
+    from zoo.support.warning_types import ConvergenceWarning, PriorWarning
 
 from zoo._version import __version__ as __version__
 
@@ -75,6 +75,7 @@ __all__ = [
     "Poisson",
     "PooledGP",
     "PooledTasks",
+    "PriorWarning",
     "Probit",
     "Selection",
     "StudentT",
@@ -103,6 +104,7 @@ __all__ = [
 # Where each public name lives. Imported at first use, so that the command line answers before PyMC is loaded.
 _HOMES = {
     "ConvergenceWarning": "zoo.support.warning_types",
+    "PriorWarning": "zoo.support.warning_types",
     "EpsilonInsensitive": "zoo.likelihoods.epsilon_insensitive",
     "Fit": "zoo.core.fit",
     "Gaussian": "zoo.likelihoods.gaussian",

@@ -372,13 +372,6 @@ def test_condition_refuses_a_subclass_with_other_hooks():
         zoo.NIWLinear().fit(data, "em", progress=False).condition(data.X)
 
 
-def test_unscaled_responses_are_warned_of():
-    """EM would stop at a maximum with all of y in the noise."""
-    data = tasks_of_a_population()
-    with pytest.warns(UserWarning, match=r"y has mean .* Use data.standardize"):
-        zoo.NIWLinear().build(replace(data, y=data.y + 1000.0))
-
-
 @pytest.mark.statistical
 def test_labels_under_nuts():
     """Logistic tasks: probabilities of known and of new tasks."""

@@ -28,7 +28,11 @@ CASES = {
     "loose, groups": ({}, {**GROUPS, "n_features": 4}, {"loose": 2, "sweep_shares": (0.0, 1.0)}),
     "in units": ({}, {"n_features": 3, "constant": True, "moved": True}, {}),
     "shared, in units": ({**SHARED, "shared_scale": 0.7}, {**GROUPS, "n_features": 4, "moved": True}, {}),
-    "shared, learned scale": ({**SHARED, "shared_scale": "learned"}, {**GROUPS, "moved": True}, {"group_moves": True}),
+    "shared, learned scale": (
+        {**SHARED, "shared_scale": "learned"},
+        {**GROUPS, "moved": True},
+        {"group_moves": True},
+    ),
     "crossed": ({}, {"crossed": "few"}, {}),
     "crossed, many": ({}, {"crossed": "many"}, {}),
     "student t": ({"likelihood": AUGMENTED["student t"]}, {"constant": True, "moved": True}, {}),
@@ -42,7 +46,11 @@ CASES = {
         {**GROUPS, "n_features": 4, "moved": True},
         {"likelihood_moves": True},
     ),
-    "logistic, crossed, many": ({**WIDE, "likelihood": "logistic"}, {"crossed": "many"}, {"group_moves": True}),
+    "logistic, crossed, many": (
+        {**WIDE, "likelihood": "logistic"},
+        {"crossed": "many"},
+        {"group_moves": True},
+    ),
     "ordinal": (
         {**WIDE, "likelihood": AUGMENTED["ordinal"]},
         {"constant": True, "n_tasks": 3, "n_features": 3},

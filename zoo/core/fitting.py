@@ -120,6 +120,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
         if auto is not None:
             auto.hand_over(fit)
         judge(fit, look, "" if auto is None else auto.reason)
+    model.look_at(fit)
     return fit
 
 

@@ -217,6 +217,9 @@ class ModelHooks(OwnPriors):
         """How many numbers a sampler holds beside its draws; 0 where they are not worth an estimate."""
         return 0
 
+    def look_at(self, fit: Fit) -> None:
+        """Warn of what a new fit says against the prior of the model; here of nothing."""
+
     def restore(self, fit: Fit) -> Any:
         """What predictions of a fit from a file need and its posterior does not hold; see :attr:`zoo.Fit.state`."""
         return None

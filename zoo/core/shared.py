@@ -53,7 +53,8 @@ class SharedCoefficients(ModelFactory):
         ``shared_feature``), and ``coefficients`` holds the other ones.
     shared_scale : float or "learned"
         Standard deviation of their normal prior, in units of y per unit of the feature: of the standard deviations of
-        both, which are 1 of standardized data. "learned" gives it a half-normal prior of scale 2.5, and ``shared_scale`` in the posterior.
+        both, which are 1 of standardized data. "learned" gives it a half-normal prior of scale 2.5, and
+        ``shared_scale`` in the posterior.
 
     Notes
     -----
@@ -235,7 +236,8 @@ class SharedCoefficients(ModelFactory):
         unit = _units_of_shared(data)
         if np.all(unit == 1.0):
             return SharedFeatures(data.shared, scale, learned, index, len(effects), _SPREAD)
-        rows = data.shared.multiply(unit).tocsr() if is_sparse(data.shared) else data.shared * unit
+        shared: Any = data.shared
+        rows = shared.multiply(unit).tocsr() if is_sparse(shared) else shared * unit
         return SharedFeatures(rows, scale, learned, index, len(effects), _SPREAD, unit)
 
     def coords(self, data: MultiTaskData) -> dict[str, Any]:

@@ -84,9 +84,9 @@ class Transform:
 class Units(Transform):
     r"""The location and scale in which default priors are stated, and the feature that takes up a shift.
 
-    With :math:`x_d = (u_d - m_d) / s_d` and :math:`y = (v - a) / b`, coefficients :math:`w` of standardized features are,
-    for the features u and the response v, :math:`G w + o`: G has :math:`b / s_d` on its diagonal and, in the row of the
-    constant feature of value c, :math:`-b\, m_d / (s_d c)`; o is :math:`a / c` there.
+    With :math:`x_d = (u_d - m_d) / s_d` and :math:`y = (v - a) / b`, coefficients :math:`w` of standardized features
+    are, for the features u and the response v, :math:`G w + o`: G has :math:`b / s_d` on its diagonal and, in the row
+    of the constant feature of value c, :math:`-b\, m_d / (s_d c)`; o is :math:`a / c` there.
 
     Parameters
     ----------
@@ -101,8 +101,10 @@ class Units(Transform):
 
     def of_features(self, positions: list[int]) -> Units:
         """The units of these features alone, and of the response."""
-        kept = super().of_features(positions)
-        return replace(kept, constant=positions.index(self.constant) if self.constant in positions else -1)
+        constant = positions.index(self.constant) if self.constant in positions else -1
+        return replace(
+            self, x_mean=self.x_mean[positions], x_scale=self.x_scale[positions], constant=constant
+        )
 
     @property
     def back(self) -> np.ndarray:

@@ -8,7 +8,8 @@ all else, the response too.
 
 Default priors are stated in the same units, whether the data were standardized or not: :func:`units_of` says which
 location and scale they take of data that were not. There a level counts only where every task has one, by a constant
-feature of its own: else features and response are divided by their root mean squares, and not centred.
+feature of its own: else features and response are divided by their root mean squares, and not centred. Weights of rows
+count there, since a row of weight 2 is two rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     ValueError
         A value is too large to reckon with, or the response is constant.
     """
-    mean, scale = _location_and_scale(data)
+    mean, scale = _location_and_scale(data, _weight(data))
     still, left, level = (scale == 0.0) & (mean != 0.0), scale == 0.0, True
     if isinstance(data.design, FormulaDesign):
         varying = _varying(data)
@@ -42,7 +43,7 @@ def transform_of(data: TaskRows, y: bool | None) -> Transform:
     y_mean, y_scale = 0.0, 1.0
     different = len(np.unique(data.y))
     if (different != 2 and not data.grades) if y is None else y:
-        y_mean, y_scale = _of_response(data, level)
+        y_mean, y_scale = _of_response(data, level, _weight(data))
         if y_scale == 0.0:
             raise ValueError("y is constant. There is nothing to learn: check the response column.")
     return Transform(mean, scale, y_mean, y_scale)
@@ -63,7 +64,7 @@ def units_of(data: TaskRows, real: bool) -> Units:
     if (data.is_sparse and not data.effects) or (done is not None and (moved or not real)):
         return Units(np.zeros(D), np.ones(D))
     mean, scale, constant, value = _of_features_with_level(data)
-    y_mean, y_scale = (0.0, 1.0) if moved or not real else _of_response(data, constant >= 0)
+    y_mean, y_scale = (0.0, 1.0) if moved or not real else _of_response(data, constant >= 0, data.weight)
     if done is not None:
         mean, scale = np.zeros(D), np.ones(D)
     elif constant >= 0:
@@ -74,7 +75,7 @@ def units_of(data: TaskRows, real: bool) -> Units:
 
 def _of_features_with_level(data: TaskRows) -> tuple[np.ndarray, np.ndarray, int, float]:
     """Location and scale (D,) of the features; position and value of the constant one that takes up their shift."""
-    mean, scale = _location_and_scale(data)
+    mean, scale = _location_and_scale(data, data.weight)
     left = scale == 0.0
     constants = np.flatnonzero(left & (mean != 0.0) & _varying(data))
     constant = int(constants[0]) if len(constants) else -1
@@ -83,14 +84,16 @@ def _of_features_with_level(data: TaskRows) -> tuple[np.ndarray, np.ndarray, int
     return np.where(left | (constant < 0), 0.0, mean), scale, constant, value
 
 
-def _location_and_scale(data: TaskRows) -> tuple[np.ndarray, np.ndarray]:
+def _location_and_scale(data: TaskRows, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation (D,) of the features; 0 of levels of further groups, which keep their unit."""
     effects = data.effects
     at = [i for i, name in enumerate(data.feature_names) if name not in effects]
     mean, scale = np.zeros(data.n_features), np.zeros(data.n_features)
     names = [data.feature_names[i] for i in at]
     columns = dense_columns(data.X, at)
-    mean[at], scale[at] = location_and_scale(columns, names, "X", data.incomplete, _weight(data))
+    mean[at], scale[at] = location_and_scale(
+        columns, names, "X", data.incomplete, None if data.incomplete else weight
+    )
     return mean, scale
 
 
@@ -100,11 +103,9 @@ def _varying(data: TaskRows) -> np.ndarray:
     return np.array([name not in shared for name in data.feature_names], dtype=bool)
 
 
-def _of_response(data: TaskRows, level: bool) -> tuple[float, float]:
+def _of_response(data: TaskRows, level: bool, weight: np.ndarray | None) -> tuple[float, float]:
     """Location and scale of the response; without a level its root mean square, around 0."""
-    mean, scale = (
-        float(part[0]) for part in location_and_scale(data.y[:, None], ("y",), "y", weight=_weight(data))
-    )
+    mean, scale = (float(part[0]) for part in location_and_scale(data.y[:, None], ("y",), "y", weight=weight))
     return (mean, scale) if level or scale == 0.0 else (0.0, float(np.hypot(mean, scale)))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["ConvergenceWarning", "collected", "warn_of_convergence", "warn_user"]
+__all__ = ["ConvergenceWarning", "PriorWarning", "collected", "warn_of_convergence", "warn_user"]
 
 # The folder of the package: warnings point at the first line outside of it.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -23,6 +23,14 @@ class ConvergenceWarning(UserWarning):
 
     Silence it where few draws are wanted, as in tests:
     ``warnings.filterwarnings("ignore", category=zoo.ConvergenceWarning)``.
+    """
+
+
+class PriorWarning(UserWarning):
+    """The prior of a model has bent the answer: another model says what the user means.
+
+    Silence it where the prior is the point, as in the reproduction of a paper:
+    ``warnings.filterwarnings("ignore", category=zoo.PriorWarning)``.
     """
 
 

@@ -17,10 +17,10 @@ is that of :math:`C \sim IW(\nu, I)` and :math:`\mu \mid C \sim N(0, C / \pi)`, 
     - \tfrac{\pi}{2} | L^{-1} \mu |^2 .
 
 Of the exponent, :math:`\nu + D + 1` come from the density of C and 1 from that of the mean, and :math:`D - i + 1` go
-to the Jacobian. A mean with a law of its own, of precision K, has :math:`-\tfrac12 \mu' K \mu` in the place of the last
-term, and takes nothing of the exponent. A normal law near the posterior of :math:`\theta` given z is made by Newton's method, from the
-population that :mod:`zoo.inference.gibbs.choice_moves` finds before anything is drawn. So it depends on z and on the
-data, and not on :math:`\theta`. One step of elliptical slice sampling
+to the Jacobian. A mean with a law of its own, of precision K, has :math:`-\tfrac12 \mu' K \mu` in the place of the
+last term, and takes nothing of the exponent. A normal law near the posterior of :math:`\theta` given z is made by
+Newton's method, from the population that :mod:`zoo.inference.gibbs.choice_moves` finds before anything is drawn. So
+it depends on z and on the data, and not on :math:`\theta`. One step of elliptical slice sampling
 (:mod:`zoo.inference.gibbs.elliptical_slice`) around it then keeps the posterior.
 
 The order of the features means something in L. So each move takes another order, drawn at random, and of many features

@@ -35,9 +35,8 @@ In a matrix-normal hierarchy with the precisions P of tasks and O of features it
 **All tasks together.** Few rare labels in each task say little of it, and together they say much of all. So all
 tasks also move by one vector.
 
-- Normal-inverse-Wishart: given C and all :math:`z_t = w_t - \mu`, b is :math:`\mu`, with :math:`m = 0`,
-  :math:`k = \pi` and :math:`Q = C^{-1}`, or with the precision of a prior of its own. Rows have :math:`f_n = x_n' (z_t +
-  b)`.
+- Normal-inverse-Wishart: given C and all :math:`z_t = w_t - \mu`, b is :math:`\mu`, with :math:`m = 0`, :math:`k =
+  \pi` and :math:`Q = C^{-1}`, or with the precision of a prior of its own. Rows have :math:`f_n = x_n' (z_t + b)`.
 - Matrix normal: let :math:`b = H' P 1 / (1' P 1)`, and :math:`Z = H - 1 b'`. Since :math:`1' P Z = 0`,
   :math:`tr(P H O H') = tr(P Z O Z') + (1' P 1)\, b' O b`. So b and Z are independent a priori given the precisions, and
   b has :math:`m = 0`, :math:`k = 1' P 1`, :math:`Q = O`. Rows have :math:`f_n = o_n + x_n' (z_t + b)`.

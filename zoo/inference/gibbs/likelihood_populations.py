@@ -21,8 +21,9 @@ these, e and :math:`P_{dd}`, all that :math:`\theta` changes is
 of :mod:`zoo.inference.gibbs.likelihood_moves`, from a start at 0, or for the constant at the mode where tasks
 are alike. What the rows of a task say are two sums.
 
-Where the mean has a prior of its own (:mod:`zoo.inference.gibbs.own_mean`), :math:`g_t` holds the other coefficients less
-their means, the constant is :math:`\mu_d`, and its prior precision is :math:`k_d`; :math:`\theta` changes no other mean.
+Where the mean has a prior of its own (:mod:`zoo.inference.gibbs.own_mean`), :math:`g_t` holds the other coefficients
+less their means, the constant is :math:`\mu_d`, and its prior precision is :math:`k_d`; :math:`\theta` changes no
+other mean.
 
 **Scale of a task, matrix normal.** With :math:`h_t \to a h_t`, and row and column t of the precision P of tasks
 divided by a, the prior of H given P does not change. As in :func:`zoo.inference.gibbs.group_moves.task_moves`,

@@ -247,10 +247,19 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             return None
         return roots_of(self.inputs @ self._basis[0], self.row, self.task, self.n_tasks, self.weight)
 
+    @property
+    def _from_features(self) -> np.ndarray | None:
+        """The map (p, D) from whitened features to those that are looked at one by one; None: they are these.
+
+        Beside a mean of its own, features are whitened one by one, and a constant takes up where they are centred.
+        """
+        return self.half if self.mean_sd is None else None
+
     @cached_property
     def _steady(self) -> tuple[np.ndarray, np.ndarray]:
         """Features that hardly vary within tasks, and their means there."""
-        rows = self.inputs if self.half is None else self.inputs @ np.linalg.pinv(self.half)
+        half = self._from_features
+        rows = self.inputs if half is None else self.inputs @ np.linalg.pinv(half)
         own = len(self.row) == len(rows) and np.array_equal(self.row, np.arange(len(rows)))
         return steady_features(rows if own else rows[self.row], self.weight, self.task, self.n_tasks)
 
@@ -260,7 +269,8 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         if self.loose == 0:
             return self._rotation() if self.scale_sd is None else np.eye(self.inputs.shape[1]), 0, 0.0
         sums = task_sums(self.inputs, self.row, self.y, self.task, self.n_tasks, self.weight)
-        axes = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
+        half = self._from_features
+        axes = np.eye(self.inputs.shape[1]) if half is None else np.linalg.pinv(half)
         prior = 1.0 if self.pi is None else self.pi, self.nu, self.noise_rate
         known = (sums.S, sums.centre, sums.sse, sums.size, prior)
         steady = axes[:, self._steady[0]]
@@ -290,8 +300,9 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         if not m:
             return half, None
         chosen, values = self._steady
-        axes = np.linalg.pinv(half)[-m:, chosen].T
-        return half, Reflections(np.ascontiguousarray(axes), np.ascontiguousarray(half[chosen, -m:]), values)
+        seen = half if self._from_features is self.half else rotation
+        axes = np.linalg.pinv(seen)[-m:, chosen].T
+        return half, Reflections(np.ascontiguousarray(axes), np.ascontiguousarray(seen[chosen, -m:]), values)
 
     def _rotation(self) -> np.ndarray:
         """Eigenvectors of ``X'X`` over all rows."""
@@ -416,13 +427,13 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             roots = self._noise_roots if self.scale_sd is None else self._noise_roots.scaled(s["scales"])
             prior = float(self.noise_shape), float(self.noise_rate)
             collapsed_noise(rng, roots, s["tasks"], s["mu"], s["C"], s["inverse_noise"], *prior)
-        prior = (float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks)
+        noise = (float(self.noise_shape), float(self.noise_rate), self.noise_by_task, self.n_tasks)
         now = (s["tasks"], s["space"], s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], float(self.nu))
         if self.mean_sd is None:
-            plain_sweep(rng, *now, float(s["pi"]), *prior)
+            plain_sweep(rng, *now, float(s["pi"]), *noise)
             draw_mean_weight(rng, self.pi, s)
         else:
-            sweep_with_own_mean(rng, *now, s["own"], *prior)
+            sweep_with_own_mean(rng, *now, s["own"], *noise)
 
     def _group_moves(self, rng: np.random.Generator, s: dict[str, Any], mu: np.ndarray) -> None:
         """Step 4, for sums over rows that are in their place; in one sweep of two along the principal axes."""

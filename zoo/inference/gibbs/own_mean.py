@@ -3,20 +3,20 @@ r"""The mean of a population with a prior of its own, which does not depend on t
 .. math:: w_t = \mu + e_t, \quad e_t \mid C \sim N(0, C), \quad \mu \sim N(0, K^{-1}), \quad
           K = \operatorname{diag}(k_1, \dots, k_D) \tag{1}
 
-In the hierarchy of Yu, Tresp & Schwaighofer (2005) the mean is tied to the covariance, :math:`\mu \mid C \sim N(0, C /
-\pi)`: a mean that is large against the spread of the tasks then makes C large. Under (1), as mixed models have it, C says
-how tasks differ and nothing else.
+In the hierarchy of Yu, Tresp & Schwaighofer (2005) the mean is tied to the covariance, :math:`\mu \mid C \sim N(0, C
+/ \pi)`: a mean that is large against the spread of the tasks then makes C large. Under (1), as mixed models have it,
+C says how tasks differ and nothing else.
 
-The steps of :mod:`zoo.inference.gibbs.normal_inverse_wishart` change in these places. With :math:`P = C^{-1}`, :math:`M_t
-= S_t / \sigma_t^2 + P` and :math:`r_t = X_t' y_t / \sigma_t^2`:
+The steps of :mod:`zoo.inference.gibbs.normal_inverse_wishart` change in these places. With :math:`P = C^{-1}`,
+:math:`M_t = S_t / \sigma_t^2 + P` and :math:`r_t = X_t' y_t / \sigma_t^2`:
 
 -  **The mean, coefficients integrated out.** Task t adds :math:`-\tfrac12 w' M_t w + w'(r_t + P \mu) - \tfrac12 \mu' P
    \mu` to the log density, so that :math:`\mu` is normal with
 
    .. math:: \Lambda = K + \sum_t (P - P M_t^{-1} P), \qquad h = P \sum_t M_t^{-1} r_t . \tag{2}
 
-   All :math:`w_t` are drawn right after it: together a draw of :math:`(\mu, w)` given C and the noise. It takes the place
-   of the translation, step 3.
+   All :math:`w_t` are drawn right after it: together a draw of :math:`(\mu, w)` given C and the noise. It takes the
+   place of the translation, step 3.
 -  **The covariance**, step 5: :math:`C \sim IW(\nu + T,\ \Psi + \sum_t e_t e_t')`, and nothing of the mean.
 -  **All moves of C**, those of scales of features included, act on :math:`e_t` and leave :math:`\mu` where it is. Given
    the mean they are the moves of a hierarchy whose mean is zero, for the responses :math:`y_t - X_t \mu`, of which

@@ -207,7 +207,7 @@ def draw_population(rng, W, n_tasks, mu, P, C, nu, pi):
 
 @njit(cache=True, nogil=True)
 def draw_population_given(rng, mean, within, n_tasks, mu, P, C, nu, pi):
-    """Step 5 given the mean of the coefficients of all tasks and their scatter around it; fills ``mu``, ``P``, ``C``."""
+    """Step 5 given the mean of all coefficients and their scatter around it; fills ``mu``, ``P``, ``C``."""
     D = len(mu)
     weight = pi * n_tasks / (pi + n_tasks)
     scatter = np.eye(D)

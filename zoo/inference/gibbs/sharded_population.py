@@ -7,7 +7,10 @@ made by workers (:mod:`zoo.inference.gibbs.shard`), and the rest here. With :mat
 
 the translation by a Gaussian vector of precision :math:`\sum_t S_t / \sigma^2 + \pi P` and linear term :math:`-\sum_t
 S_t a_t / \sigma^2 - \pi P \mu`, and then the population given the mean :math:`\bar w = \mu + \tfrac1T \sum_t d_t` and
-the scatter :math:`\sum_t d_t d_t' - \tfrac1T \sum_t d_t \sum_t d_t'` of the coefficients. A worker holds no state but
+the scatter :math:`\sum_t d_t d_t' - \tfrac1T \sum_t d_t \sum_t d_t'` of the coefficients. Where the mean has a prior of
+its own (:mod:`zoo.inference.gibbs.own_mean`), it is drawn by the translation with the precision K in the place of
+:math:`\pi P`, and once more given the coefficients; the covariance is drawn given their scatter around it, and learned
+scales of features by (2) of :mod:`zoo.inference.gibbs.feature_scales`. A worker holds no state but
 its rows: one that is lost is replaced, and what it was asked is asked again.
 """
 
@@ -19,17 +22,19 @@ from typing import Any
 
 import numpy as np
 
+from zoo.inference.gibbs.feature_scales import draw_scales
 from zoo.inference.gibbs.mean_weight import draw_mean_weight, start_mean_weight
 from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKernel
-from zoo.inference.gibbs.population_steps import draw_population_given, draw_translation
+from zoo.inference.gibbs.population_steps import draw_covariance, draw_population_given, draw_translation
 from zoo.inference.gibbs.shard import Shard, chunks_of
+from zoo.inference.gibbs.triangular import draw_by_precision
 from zoo.inference.run.chains import copies, put_back
 from zoo.inference.run.workers import Workers
 from zoo.inference.weighted_moments import weighted_sd
 
 __all__ = ["ShardedPopulationKernel", "shards_of"]
 
-_CHANGING = ("mu", "P", "C", "inverse_noise", "pi")
+_CHANGING = ("mu", "P", "C", "inverse_noise", "pi", "scales")
 
 
 def shards_of(kernel: NormalInverseWishartKernel, n_workers: int) -> list[Shard]:
@@ -46,7 +51,8 @@ class ShardedPopulationKernel:
     Parameters
     ----------
     kernel : NormalInverseWishartKernel
-        The same hierarchy on one machine: with one noise, no shared coefficients and no learned scales.
+        The same hierarchy on one machine: with one noise and no shared coefficients; scales are learned beside a mean
+        with a prior of its own alone.
     workers : Workers
         They hold :func:`shards_of` it.
     """
@@ -66,13 +72,14 @@ class ShardedPopulationKernel:
             "inverse_noise": np.array(np.exp(rng.normal()) / noise),
             "S": k.sums.S.sum(axis=(0, 3)),
             "pi": start_mean_weight(rng, k.pi),
+            "scales": np.ones(D),
         }
 
     def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         """Put the posterior variables of the population into the state."""
         back = np.linalg.pinv(self.kernel.basis)
         _, mean, cov = (values.get(name) for name in self.kernel.names)
-        state["mu"][:] = back @ mean
+        state["mu"][:] = back @ (mean - self._offset)
         state["C"][:] = back @ cov @ back.T
         state["P"][:] = np.linalg.inv(state["C"])
         state["inverse_noise"][...] = float(values["noise"]) ** -2.0
@@ -92,17 +99,48 @@ class ShardedPopulationKernel:
         s["inverse_noise"][...] = precision
         mean = s["mu"] + apart / n_tasks
         moved, pi = -pull * precision, float(s["pi"])
+        within = scatter - np.outer(apart, apart) / n_tasks
+        if k.mean_sd is not None:
+            self._draw_population(rng, s, s["S"] * precision, mean, moved, within)
+            return
         draw_translation(rng, s["S"] * precision + pi * s["P"], moved, s["mu"], s["P"], pi)
         mean += moved
-        within = scatter - np.outer(apart, apart) / n_tasks
         draw_population_given(rng, mean, within, n_tasks, s["mu"], s["P"], s["C"], float(k.nu), pi)
         draw_mean_weight(rng, k.pi, s)
+
+    def _draw_population(
+        self,
+        rng: np.random.Generator,
+        s: dict[str, Any],
+        known: np.ndarray,
+        mean: np.ndarray,
+        moved: np.ndarray,
+        within: np.ndarray,
+    ) -> None:
+        """Mean, scales and covariance; ``known`` (D, D) and ``moved`` (D,) are what rows say of the translation."""
+        k, n_tasks, mu = self.kernel, self.kernel.n_tasks, s["mu"]
+        assert k.mean_sd is not None
+        own = np.eye(len(mu)) / k.mean_sd**2
+        draw_translation(rng, known + own, moved, mu, own, 1.0)
+        apart = mean + moved - mu
+        if k.scale_sd is not None:
+            whitened = s["P"] * np.outer(s["scales"], s["scales"])
+            s["scales"] *= draw_scales(rng, whitened, s["scales"], float(k.scale_sd), float(k.nu))
+        scatter = np.diag(s["scales"] ** 2) + within + n_tasks * np.outer(apart, apart)
+        draw_covariance(rng, scatter, k.nu + n_tasks, s["P"], s["C"])
+        linear = s["P"] @ (n_tasks * (mean + moved))
+        draw_by_precision(rng, np.linalg.cholesky(n_tasks * s["P"] + own), linear)
+        mu[:] = linear
+
+    @property
+    def _offset(self) -> Any:
+        return 0.0 if self.kernel.offset is None else self.kernel.offset
 
     def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Population mean (p,), covariance (p, p), and ``noise`` ()."""
         basis, (_, mean, cov) = self.kernel.basis, self.kernel.names
         return {
-            mean: basis @ state["mu"],
+            mean: basis @ state["mu"] + self._offset,
             cov: basis @ state["C"] @ basis.T,
             "noise": state["inverse_noise"] ** -0.5,
             **({"pi": state["pi"].copy()} if self.kernel.pi is None else {}),

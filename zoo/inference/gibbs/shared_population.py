@@ -18,8 +18,8 @@ With :math:`V_t = [P, -B_t]` and :math:`\theta = (\mu, \beta)`, :math:`w_t` has 
     \qquad h = \sum_t (0, g_t) + V_t' M_t^{-1} r_t .
 
 K is the prior precision of the mean, :math:`\pi P` or one that does not depend on C
-(:class:`zoo.inference.gibbs.own_mean.MeanLaw`). A draw of :math:`\theta`, and of every :math:`w_t` right after it, is one joint draw of
-:math:`(\mu, \beta, w)` given C, the noise and the auxiliary variables.
+(:class:`zoo.inference.gibbs.own_mean.MeanLaw`). A draw of :math:`\theta`, and of every :math:`w_t` right after it, is
+one joint draw of :math:`(\mu, \beta, w)` given C, the noise and the auxiliary variables.
 
 Between both, each learned :math:`\tau` moves together with its coefficients, :math:`\tau \to c \tau` and
 :math:`\beta_e \to c \beta_e`: given the coefficients a small :math:`\tau` would hardly move. With :math:`\Lambda` and

@@ -185,8 +185,9 @@ class NIWEngines(NIWHierarchy):
         if offset is not None:
             y = y - (data.inputs @ offset)[data.row]
         if moved is not None and moved[1] is not None and shared is not None:
-            centre = data.shared_units.x_mean * shared.unit
-            shared = shared._replace(rows=shared.rows - centre, moved=moved[1])
+            assert data.shared_units is not None
+            unit = np.ones(shared.rows.shape[1]) if shared.unit is None else shared.unit
+            shared = shared._replace(rows=shared.rows - data.shared_units.x_mean * unit, moved=moved[1])
         if self.likelihood.of_choices and group_moves is not None:
             raise ValueError(
                 "group_moves is given, and the sampler of choices has moves of its own. Leave it out."

@@ -172,7 +172,7 @@ class NIWHierarchy(SharedCoefficients):
         return offset if by_shared is None else offset - pt.dot(by_shared, values[SHARED])
 
     def _centre(self, chol: Any, white: Any) -> Any:
-        """The mean in whitened features, of independent standard normal variables; ``chol`` is a root of the covariance."""
+        """The mean in whitened features, made of standard normals; ``chol`` is a root of the covariance."""
         return self.mean_sd * white
 
     @property

@@ -9,15 +9,21 @@ import numpy as np
 import pymc as pm
 
 from zoo.core.factory import ModelFactory
+from zoo.core.fit import Fit
 from zoo.core.methods import Method
 from zoo.data.multitask import MultiTaskData
 from zoo.distributions.lkj import lkj_factor
 from zoo.models.niw.linear_population import LinearPopulation
 from zoo.models.niw.tied_mean import TiedMean
 from zoo.support.checks import covariance, one_of, positive
+from zoo.support.warning_types import PriorWarning, warn_user
 from zoo.support.words import counted
 
 __all__ = ["NIWLinear"]
+
+# Shares of a covariance that are the prior's, above which it is no description of the tasks: that of the mean in one
+# direction, and that of the scale in one variance.
+_BENT, _MOSTLY = 0.2, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +119,44 @@ class NIWLinear(LinearPopulation, TiedMean):
             unit = self._half(data)[0, 0]
             deviation = pm.HalfNormal("feature_sd", unit, dims="feature") / unit
         return deviation[:, None] * lkj_factor("_basis_partial", rank)
+
+    def look_at(self, fit: Fit) -> None:
+        r"""Warn where the prior has bent the population.
+
+        Given the coefficients, C has the mean :math:`(\Psi + \sum_t (w_t - \bar w)(w_t - \bar w)' + \tfrac{\pi T}{\pi
+        + T} \bar w \bar w') / (\nu + T)`, up to a constant. So :math:`q\, \tfrac{\pi T}{(\pi + T)(\nu + T)}`, with
+        :math:`q = \mu' C^{-1} \mu`, is the share of C that makes up for the mean, in the direction where it is
+        largest, and :math:`\Psi_{dd} / ((\nu + T) C_{dd})` is that of the scale matrix in a variance.
+        """
+        if self.own_priors or not self._has_inverse_wishart or "feature_cov" not in fit.posterior:
+            return
+        rows = self.design(fit.population_data)
+        back, moved = self.population(rows).back, self.moved(rows)
+        draws = fit.posterior.mean(("chain", "draw"))
+        mean, cov = draws["population_mean"].to_numpy(), draws["feature_cov"].to_numpy()
+        mean, cov = back @ (mean - (0.0 if moved is None else moved[0])), back @ cov @ back.T
+        T, degrees = rows.n_tasks, self.delta + len(mean) - 1.0 + rows.n_tasks
+        weight = 0.0 if self.learns_pi else float(self.pi) * T / (float(self.pi) + T)
+        of_mean = weight * float(mean @ np.linalg.solve(cov, mean)) / degrees
+        found = []
+        if of_mean > _BENT:
+            found.append(
+                f"{of_mean:.0%} of feature_cov, in the direction of the mean, make up for a population_mean that is "
+                f"large against the spread of the tasks: the prior N(0, C / pi) counts pi={self.pi:g} tasks at zero"
+            )
+        share = 1.0 / (degrees * np.diag(cov))
+        if self.scale_sd is None and share.max() > _MOSTLY:
+            d = int(np.argmax(share))
+            found.append(
+                f"{share[d]:.0%} of the variance of {rows.feature_names[d]!r} over tasks are the scale of its prior"
+            )
+        if found:
+            warn_user(
+                f"the prior of NIWLinear has bent the population: {'; and '.join(found)}. Predictions are hardly "
+                "affected. To describe the population, use zoo.HierarchicalLinear, whose mean and scales have priors "
+                "of their own.",
+                PriorWarning,
+            )
 
     def method_table(self) -> list[Method]:
         """Inference methods with these fields, best first."""

@@ -52,7 +52,7 @@ class TiedMean(NIWBase):
         return values["pi"] if self.learns_pi else self.pi
 
     def _centre(self, chol: Any, white: Any) -> Any:
-        """The mean in whitened features, of independent standard normal variables; ``chol`` is a root of the covariance."""
+        """The mean in whitened features, made of standard normals; ``chol`` is a root of the covariance."""
         root = pt.sqrt(pm.Gamma("pi", alpha=SHAPE, beta=RATE)) if self.learns_pi else np.sqrt(self.pi)
         return chol @ white / root
 

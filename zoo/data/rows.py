@@ -105,8 +105,8 @@ class TaskRows:
     choice: np.ndarray | None = None
     choice_column: str | None = None
     stands_for: int = 0
-    units: Transform | None = None
-    shared_units: Transform | None = None
+    units: Any = None
+    shared_units: Any = None
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
@@ -247,9 +247,7 @@ class TaskRows:
 
     def original_X(self) -> np.ndarray | csr_matrix:
         """The features on the user's scale, (N, D); a csr_matrix where ``inputs`` is one."""
-        if self.transform is None:
-            return self.X
-        return self.transform.restore_x(self.X)
+        return self.X if self.transform is None else self.transform.restore_x(self.X)
 
     def _refuse_sparse(self, result: str, otherwise: str = "") -> None:
         if self.is_sparse:

@@ -95,7 +95,7 @@ def test_a_subclass_that_changes_the_prior_of_the_noise_is_sampled_from_it(facto
     class Other(factory):
         likelihood_laws: ClassVar = {**factory.likelihood_laws, "noise": LogNormal(0.0, 1.0)}
 
-    data = _data(labels=False)
+    data = _data(labels=False).standardize()  # the prior is in units of the response
     fit = Sure().fit(data, draws=100, random_seed=1, progress=False)
     assert fit.method == "exact"
     np.testing.assert_allclose(fit.posterior["noise"], 0.5, rtol=1e-3)

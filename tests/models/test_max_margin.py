@@ -30,7 +30,7 @@ def _data(loss: str, n_tasks: int = 3, n_features: int = 2, n_rows: int = 8) -> 
         y = np.where(f + rng.standard_normal(len(f)) > 0, 1, -1)
     else:
         y = f + 0.5 * rng.standard_normal(len(f))
-    return zoo.MultiTaskData.from_arrays(X, y, task)
+    return zoo.MultiTaskData.from_arrays(X, y, task).standardize()
 
 
 LOSSES = ["hinge", "epsilon_insensitive"]

@@ -138,7 +138,7 @@ def loss_of(factory: Any, data: Any, offset: Any = 0.0) -> Callable[[Draws], np.
         if factory.likelihood.labels:
             missed = np.maximum(0.0, factory.likelihood.margin - data.y * f)
         else:
-            missed = np.maximum(0.0, np.abs(data.y - f) - factory.likelihood.epsilon)
+            missed = np.maximum(0.0, np.abs(data.y - f) - factory.likelihood.tube)
         return 2.0 * factory.likelihood.C * missed @ weight
 
     return loss

@@ -287,7 +287,8 @@ class ModelHooks(OwnPriors):
         """
         if data.units is not None:
             return data
-        real = self.likelihood.responses == "real"
+        # Other likelihoods of real numbers may have f in units of its own, as that of the logarithm of y.
+        real = self.likelihood.responses == "real" and bool(self.likelihood.in_units_of_y)
         if context is None:
             return replace(data, units=units_of(data, real))
         return replace(data, units=context.once("units", lambda: units_of(context.train, real)))

@@ -81,18 +81,19 @@ def _with_columns(data: MultiTaskData, design: FormulaDesign, names: list[str]) 
     """The data with a feature of zeros for each of these levels, which no row has."""
     shape = data.inputs.shape[0], len(names)
     inputs = side_by_side(data.inputs, csr_matrix(shape) if data.is_sparse else np.zeros(shape))
-    transform = data.transform
-    if transform is not None:
-        transform = replace(
-            transform,
-            x_mean=np.append(transform.x_mean, np.zeros(len(names))),
-            x_scale=np.append(transform.x_scale, np.ones(len(names))),
+    n = len(names)
+    known: dict[str, Any] = {
+        name: replace(
+            map_, x_mean=np.append(map_.x_mean, np.zeros(n)), x_scale=np.append(map_.x_scale, np.ones(n))
         )
+        for name, map_ in (("transform", data.transform), ("units", data.units))
+        if map_ is not None
+    }
     return replace(
         data,
         inputs=inputs,
         feature_names=(*data.feature_names, *names),
         shared_names=(*data.shared_names, *names),
-        transform=transform,
+        **known,
         design=design,
     )

@@ -15,7 +15,12 @@ from zoo.inference.augmentation import Augmentation
 from zoo.likelihoods.laws import Beta, Gamma, Law, LogNormal
 from zoo.likelihoods.resolve import resolve
 
-__all__ = ["ObservedByLikelihood"]
+__all__ = ["ObservedByLikelihood", "unit_of_y"]
+
+
+def unit_of_y(data: MultiTaskData) -> float:
+    """The unit of the response in which default laws are, of rows as the model sees them; 1 where they do not say."""
+    return 1.0 if data.units is None else float(data.units.y_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,7 @@ class ObservedByLikelihood:
             parameters["weight"] = data.weight
         if self.likelihood.of_choices:
             parameters["choice"] = data.source.choice
-        return self.likelihood.term(f, data.y, **parameters)
+        return self.likelihood.of_unit(unit_of_y(data.source)).term(f, data.y, **parameters)
 
     # Its y has the mean and the class probabilities that the likelihood says: a hook of the user's need not.
     observe.matches_likelihood = True  # type: ignore[attr-defined]
@@ -110,7 +115,7 @@ class ObservedByLikelihood:
         """What makes the likelihood Gaussian given auxiliary variables, with the priors of this factory, or others."""
         if laws is None:
             laws = {name: self.law_of(name, data) for name in self.likelihood.learned}
-        found = self.likelihood.augmentation(laws, data.n_tasks)
+        found = self.likelihood.of_unit(unit_of_y(data)).augmentation(laws, data.n_tasks)
         if found is None:
             raise UnsupportedMethodError(
                 f"{type(self.likelihood).__name__} has no augmentation that makes it Gaussian. Use method='nuts'."

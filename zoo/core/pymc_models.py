@@ -303,7 +303,7 @@ def _density(factory: Model, name: str, values: dict[str, Any], rows: MultiTaskD
     same = inspect.getattr_static(type(factory), "priors") is inspect.getattr_static(owner, "priors")
     density = factory.prior_density(name, rows, values) if same else None
     if density is None and same and name in factory.likelihood.learned:
-        density = factory.law_of(name).density_of_deterministic(values[name])
+        density = factory.law_of(name, rows).density_of_deterministic(values[name])
     if density is not None:
         return density
     # PyMC makes the graphs of all densities, also where it evaluates that of y alone.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.core.observed import unit_of_y
 from zoo.core.predictive import predictive_draws, responses_given
 from zoo.core.protocols import Fitted
 from zoo.data.multitask import MultiTaskData
@@ -51,7 +52,8 @@ def drawn_at_moments(
     """The same where f is normal with these moments at each row, and the likelihood's parameters are one point."""
     chains, draws = next(iter(posterior.values())).shape[:2]
     f = moments[0] + moments[1] * rng.standard_normal((chains * draws, len(moments[0])))
-    likelihood = fit.factory.likelihood
+    unit = unit_of_y(fit.factory.with_units(fit.data, fit.context))
+    likelihood = fit.factory.likelihood.of_unit(unit)
     y = responses_given(likelihood, f, {name: posterior[name][0, 0] for name in likelihood.learned}, rng)
     return restored(fit, f, y)
 

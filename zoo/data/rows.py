@@ -80,49 +80,6 @@ class Transform:
         return y * self.y_scale + self.y_mean
 
 
-@dataclass(frozen=True)
-class Units(Transform):
-    r"""The location and scale in which default priors are stated, and the feature that takes up a shift.
-
-    With :math:`x_d = (u_d - m_d) / s_d` and :math:`y = (v - a) / b`, coefficients :math:`w` of standardized features
-    are, for the features u and the response v, :math:`G w + o`: G has :math:`b / s_d` on its diagonal and, in the row
-    of the constant feature of value c, :math:`-b\, m_d / (s_d c)`; o is :math:`a / c` there.
-
-    Parameters
-    ----------
-    constant : int
-        Position of the first constant feature of which every task has a coefficient; -1 where there is none.
-    value : float
-        What it is in all rows.
-    """
-
-    constant: int = -1
-    value: float = 1.0
-
-    def of_features(self, positions: list[int]) -> Units:
-        """The units of these features alone, and of the response."""
-        constant = positions.index(self.constant) if self.constant in positions else -1
-        return replace(
-            self, x_mean=self.x_mean[positions], x_scale=self.x_scale[positions], constant=constant
-        )
-
-    @property
-    def back(self) -> np.ndarray:
-        """G, (D, D)."""
-        result = np.diag(self.y_scale / self.x_scale)
-        if self.constant >= 0:
-            result[self.constant] -= self.y_scale * self.x_mean / (self.x_scale * self.value)
-        return result
-
-    @property
-    def offset(self) -> np.ndarray:
-        """The coefficients o (D,) of standardized ones that are 0."""
-        result = np.zeros(len(self.x_mean))
-        if self.constant >= 0:
-            result[self.constant] = self.y_mean / self.value
-        return result
-
-
 @dataclass(frozen=True, eq=False)
 class TaskRows:
     """The fields of :class:`zoo.MultiTaskData`, views of them, and checks."""
@@ -148,8 +105,8 @@ class TaskRows:
     choice: np.ndarray | None = None
     choice_column: str | None = None
     stands_for: int = 0
-    units: Units | None = None
-    shared_units: Units | None = None
+    units: Any = None
+    shared_units: Any = None
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")
@@ -290,9 +247,7 @@ class TaskRows:
 
     def original_X(self) -> np.ndarray | csr_matrix:
         """The features on the user's scale, (N, D); a csr_matrix where ``inputs`` is one."""
-        if self.transform is None:
-            return self.X
-        return self.transform.restore_x(self.X)
+        return self.X if self.transform is None else self.transform.restore_x(self.X)
 
     def _refuse_sparse(self, result: str, otherwise: str = "") -> None:
         if self.is_sparse:

@@ -18,7 +18,8 @@ import numpy as np
 
 from zoo.data.formula import FormulaDesign
 from zoo.data.further_groups import dense_columns
-from zoo.data.rows import TaskRows, Transform, Units, location_and_scale
+from zoo.data.rows import TaskRows, Transform, location_and_scale
+from zoo.data.units import Units
 
 __all__ = ["transform_of", "units_of"]
 
@@ -62,15 +63,17 @@ def units_of(data: TaskRows, real: bool) -> Units:
     D, done = data.n_features, data.transform
     moved = done is not None and (done.y_mean != 0.0 or done.y_scale != 1.0)
     if (data.is_sparse and not data.effects) or (done is not None and (moved or not real)):
-        return Units(np.zeros(D), np.ones(D))
+        return Units.of_size(D)
     mean, scale, constant, value = _of_features_with_level(data)
     y_mean, y_scale = (0.0, 1.0) if moved or not real else _of_response(data, constant >= 0, data.weight)
     if done is not None:
         mean, scale = np.zeros(D), np.ones(D)
     elif constant >= 0:
-        scale[constant] = value
+        scale[constant] = abs(value)
     # A constant response has no spread: its own size is the unit then, if it has one.
-    return Units(mean, scale, y_mean, y_scale or abs(y_mean) or 1.0, constant, value)
+    return Units(
+        mean, scale, y_mean, y_scale or abs(y_mean) or 1.0, (constant, value) if constant >= 0 else None
+    )
 
 
 def _of_features_with_level(data: TaskRows) -> tuple[np.ndarray, np.ndarray, int, float]:

@@ -152,6 +152,8 @@ def sbc(
         raise ValueError(f"keep is {options['keep']!r}, and ranks are of all variables. Leave it out.")
     sequence = np.random.SeedSequence(generator(random_seed).integers(2**32, size=4).tolist())
     first, second = sequence.spawn(2)
+    # One prior for all replications, whatever the units of the responses that are drawn.
+    data = factory.with_units(data)
     y, truth = joint_draws(factory, data, replications, int(first.generate_state(1)[0]))
     require_simulated(factory, data, y, truth)
     run = Replication(

@@ -93,6 +93,9 @@ class Replication:
         """What a stored replication must have in common with this run."""
         rows = describe_data(self.data)
         del rows["y"]  # is simulated
+        if not self.data.units.plain:
+            units = self.data.units
+            rows["units"] = [*units.x_mean.tolist(), *units.x_scale.tolist(), units.y_mean, units.y_scale]
         return {
             "model": repr(self.factory),
             **({} if (code := code_digest(type(self.factory))) is None else {"code": code}),

@@ -274,9 +274,10 @@ class _Joint:
     """Joint draws of a factory's model for these rows, and the scalars that are compared."""
 
     def __init__(self, factory: ModelFactory, data: MultiTaskData):
-        self.factory, self.data = factory, data
+        # One prior for all draws, whatever the units of their responses.
+        self.factory, self.data = factory, factory.with_units(data)
         self.placeholder = np.where(np.arange(data.n_rows) % 2 == 0, -1.0, 1.0)
-        self.prepared = factory.design(data)
+        self.prepared = factory.design(self.data)
         self._log_likelihood: PointwiseLogLikelihood | None = None
 
     def draws(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, xr.Dataset]:

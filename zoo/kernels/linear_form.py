@@ -32,11 +32,14 @@ class LinearForm:
         d (T,) and W (T, r) with ``B = diag(d) + W W'``, where B has such a form.
     Q : (D, D) tensor, optional
         Left out: the identity.
+    half : (D, D) array, optional
+        Where Q is the metric of coefficients in other units: what makes of these coefficients of the features x.
     """
 
     matrix: Callable[[], Any]
     loadings: tuple[Any, Any] | None = None
     Q: Any = None
+    half: Any = None
 
     @property
     def task_matrix(self) -> Any:

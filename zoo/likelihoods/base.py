@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -159,6 +159,32 @@ class Likelihood:
     def values_of(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters of the density by name, of which the learned ones are given."""
         return {name: self.value_of(name, parameters.get(name)) for name in self.parameter_names}
+
+    def of_unit(self, unit: float) -> Likelihood:
+        """The likelihood with what its fields leave open as a number, for responses of this unit; here as it is."""
+        return self
+
+    def divided(self, unit: float) -> Likelihood:
+        """The likelihood of ``y / unit``: numbers with a unit, and laws of such, in units of ``unit``.
+
+        Raises
+        ------
+        TypeError
+            A law does not say what it is in other units.
+        """
+        changes: dict[str, Any] = {}
+        for name, power in self.in_units_of_y.items():
+            value, factor = getattr(self, name), unit**-power
+            if isinstance(value, Law):
+                if type(value).scaled is Law.scaled and unit != 1.0:
+                    raise TypeError(
+                        f"{type(value).__name__} does not say what it is in other units. Override its method "
+                        "`scaled(unit)`, or standardize the data."
+                    )
+                changes[name] = value.scaled(factor)
+            elif isinstance(value, float):
+                changes[name] = value * factor
+        return replace(self, **changes) if unit != 1.0 else self
 
     # ---------------------------------------------------------------- density
 

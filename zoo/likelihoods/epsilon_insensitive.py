@@ -2,15 +2,13 @@ r"""Epsilon-insensitive pseudo-likelihood of Li, Zhu & Chen (2014), section 5.""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from zoo.data.multitask import MultiTaskData
 from zoo.distributions.epsilon_insensitive import (
     EpsilonInsensitivePseudoLikelihood,
     NormalisedEpsilonInsensitive,
@@ -28,7 +26,8 @@ from zoo.support.checks import not_negative
 
 __all__ = ["EpsilonInsensitive"]
 
-_log = logging.getLogger("zoo")
+# Half width of the tube in units of the response.
+_TUBE = 0.001
 
 
 class TubeParameters(NamedTuple):
@@ -101,10 +100,11 @@ class EpsilonInsensitive(Likelihood):
     ----------
     C : float, "learned" or Law
         Weight of the loss, above 0. By default it is learned, under the normalised density, which alone can tell one C
-        from another: it is to this loss what the noise is to normal responses. A number is per unit of y, so
-        standardize the data, and choose it by cross-validation, as the paper does (:func:`zoo.select`).
-    epsilon : float
-        Half width of the tube without loss, 0 or more.
+        from another: it is to this loss what the noise is to normal responses. A number is per unit of y: choose it by
+        cross-validation, as the paper does (:func:`zoo.select`).
+    epsilon : float, optional
+        Half width of the tube without loss, 0 or more, in units of y. The default is a thousandth of the standard
+        deviation of y, or of its root mean square where the data have no constant feature.
     """
 
     word: ClassVar[str] = "epsilon_insensitive"
@@ -114,44 +114,48 @@ class EpsilonInsensitive(Likelihood):
     in_units_of_y: ClassVar[dict[str, int]] = {"C": -1}
 
     C: float | str | Law = "learned"
-    epsilon: float = 0.001
+    epsilon: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self.epsilon, "epsilon")
-        object.__setattr__(self, "epsilon", float(self.epsilon))
+        if self.epsilon is not None:
+            not_negative(self.epsilon, "epsilon")
+            object.__setattr__(self, "epsilon", float(self.epsilon))
 
-    def encode(self, data: MultiTaskData) -> np.ndarray:
-        """Return y as it is; log a line where its scale makes C mean something else than it seems."""
-        spread = float(np.std(data.y))
-        if data.transform is None and not 0.2 < spread < 5.0:
-            _log.warning(
-                "y has standard deviation %.3g, and C and epsilon are in its units: "
-                "data.standardize() puts it at 1 (predictions come back on your scale).",
-                spread,
-            )
-        return data.y
+    @property
+    def tube(self) -> float:
+        """The half width of the tube, of responses of unit 1 where it is not given."""
+        return _TUBE if self.epsilon is None else self.epsilon
+
+    def of_unit(self, unit: float) -> EpsilonInsensitive:
+        """The likelihood with a tube for responses of this unit."""
+        return self if self.epsilon is not None or unit == 1.0 else replace(self, epsilon=_TUBE * unit)
+
+    def divided(self, unit: float) -> EpsilonInsensitive:
+        """The likelihood of ``y / unit``, its tube too."""
+        changed: Any = super().divided(unit)
+        return changed if self.epsilon is None else replace(changed, epsilon=self.epsilon / unit)
 
     def term(self, f: Any, y: Any, weight: Any = None, **parameters: Any) -> Any:
         """The (pseudo-)likelihood as an observed variable, so that pointwise log densities exist."""
         if self.learned:
             return observed(
-                NormalisedEpsilonInsensitive, y, weight, f=f, C=parameters["C"], epsilon=self.epsilon
+                NormalisedEpsilonInsensitive, y, weight, f=f, C=parameters["C"], epsilon=self.tube
             )
-        return observed(EpsilonInsensitivePseudoLikelihood, y, weight, f=f, C=self.C, epsilon=self.epsilon)
+        return observed(EpsilonInsensitivePseudoLikelihood, y, weight, f=f, C=self.C, epsilon=self.tube)
 
     def minus_loss(self, f: np.ndarray, y: np.ndarray, C: Any = None) -> np.ndarray:
         """``-2C max(0, |y - f| - epsilon)``, without the constant."""
-        return np.asarray(-2.0 * self.value_of("C", C) * np.maximum(0.0, np.abs(y - f) - self.epsilon))
+        return np.asarray(-2.0 * self.value_of("C", C) * np.maximum(0.0, np.abs(y - f) - self.tube))
 
     def simulate(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draws of the normalised density."""
         return f + epsilon_insensitive_quantile(
-            rng.uniform(-1.0, 1.0, f.shape), self.value_of("C", None), self.epsilon, np
+            rng.uniform(-1.0, 1.0, f.shape), self.value_of("C", None), self.tube, np
         )
 
     def augmentation(self, laws: Mapping[str, Law], n_tasks: int) -> Augmentation:
         """Two inverse-Gaussian weights per row, li2014 eqs (14) and (15)."""
-        parameters = partial(TubeParameters, epsilon=np.array([self.epsilon]))
+        parameters = partial(TubeParameters, epsilon=np.array([self.tube]))
         functions = _augment, _update_C, partial(sums_of_losses, self.minus_loss)
         return self._augmented(laws, n_tasks, parameters, TubeLaws, *functions)

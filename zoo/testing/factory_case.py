@@ -26,6 +26,7 @@ from zoo.testing.kept_draws import KeepTests
 from zoo.testing.likelihood_field import LikelihoodTests
 from zoo.testing.own_priors import OwnPriorTests
 from zoo.testing.row_weights import WeightTests
+from zoo.testing.units import UnitTests
 
 __all__ = ["FactoryTestCase"]
 
@@ -44,7 +45,7 @@ def _quickly(by_nuts: bool) -> Iterator[dict[str, Any]]:
         yield {"nuts": _QUICK_NUTS}
 
 
-class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests, GapTests, OwnPriorTests):
+class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests, GapTests, OwnPriorTests, UnitTests):
     """The contract of a factory.
 
     Subclass it in a test module as ``TestMyModel`` and say what is tested:
@@ -54,8 +55,7 @@ class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests, GapTests, OwnPrio
     ...         return MyModel()
 
     ``make_data`` may be overridden where the simulated rows do not suit the model (a class with ``needs_t`` gets two
-    columns of ``t``), and ``supports_new_task`` set
-    to False where the model has no population to predict a new task from.
+    columns of ``t``), and ``supports_new_task`` set to False where no new task can be predicted.
     """
 
     supports_new_task: bool = True
@@ -82,9 +82,15 @@ class FactoryTestCase(LikelihoodTests, WeightTests, KeepTests, GapTests, OwnPrio
             return data
         return replace(data, t=np.random.default_rng(3).standard_normal((data.n_rows, 2)))
 
-    def fit(self, method: str | None = None, seed: int = 1, factory: ModelFactory | None = None) -> Fit:
+    def fit(
+        self,
+        method: str | None = None,
+        seed: int = 1,
+        factory: ModelFactory | None = None,
+        data: MultiTaskData | None = None,
+    ) -> Fit:
         """Two draws of two chains; of NUTS by PyMC's sampler, not compiled."""
-        factory, data = factory or self.make_factory(), self.make_data()
+        factory, data = factory or self.make_factory(), data or self.make_data()
         by_nuts = (method or factory.default_method(data)) == "nuts"
         # So few draws have not converged, and what a basis can show of so few rows does not matter.
         with _quickly(by_nuts) as options, collected(), warnings.catch_warnings():

@@ -42,6 +42,9 @@ class MatrixNormalGibbs(BlockedStep):
         The model that the kernel was derived for, with no other variables.
     model : pm.Model, optional
         By default that on the context stack.
+    units : optional
+        Of the kernel's features and responses, where these are others than the model's: what has ``inwards`` and
+        ``outwards`` for variables by name, and ``own.apply_y`` for functions.
     sweeps : int
         Sweeps per step.
     rng : optional
@@ -64,6 +67,7 @@ class MatrixNormalGibbs(BlockedStep):
         kernel: MatrixNormalKernel,
         reference: Any,
         model: Any = None,
+        units: Any = None,
         sweeps: int = 1,
         rng: Any = None,
         blocked: bool = True,
@@ -77,7 +81,7 @@ class MatrixNormalGibbs(BlockedStep):
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self._names = {str(rv.name): str(model.rvs_to_values[rv].name) for rv in block}
-        self._kernel = kernel
+        self._kernel, self._units = kernel, None if units is None or units.plain else units
         self._f, self._f_inputs = _function_of_point(model, [_function_values_of(model)])
         factors = [model[name] for name in ("_feature_chol", "_task_chol") if name in self._names]
         self._values, self._value_inputs = _function_of_point(model, [model["coefficients"], *factors])
@@ -89,21 +93,27 @@ class MatrixNormalGibbs(BlockedStep):
         """A few sweeps of the block; the rest of the point stays."""
         state = self._state
         self._kernel.set_values(state, self._block_values(point))
-        [f] = self._f(*(point[name] for name in self._f_inputs))
+        f = self._functions(point)
         state["rows"].offset[:] += f[state["order"]] - state["f"]
         state["f"][:] = f[state["order"]]
         for _ in range(self.sweeps):
             self._kernel.sweep(self.rng, state)
         return {**point, **self._point_of(self._kernel.raw(state))}, [{}]
 
+    def _functions(self, point: Point) -> np.ndarray:
+        """Function values at a point, as the kernel has them."""
+        [f] = self._f(*(point[name] for name in self._f_inputs))
+        return np.asarray(f if self._units is None else self._units.own.apply_y(f))
+
     def _block_values(self, point: Point) -> dict[str, np.ndarray]:
-        """Coefficients and covariances at a point."""
+        """Coefficients and covariances at a point, as the kernel has them."""
         coefficients, *factors = self._values(*(point[name] for name in self._value_inputs))
         values = {"coefficients": coefficients}
-        for name, factor in zip(self._forward, factors, strict=True):
-            values[name.removeprefix("_").replace("chol", "cov")] = factor @ factor.T
         if "C" in self._names:
             values["C"] = np.exp(point[self._names["C"]])
+        values = values if self._units is None else self._units.inwards(values)
+        for name, factor in zip(self._forward, factors, strict=True):
+            values[name.removeprefix("_").replace("chol", "cov")] = factor @ factor.T
         return values
 
     def _point_of(self, values: dict[str, np.ndarray]) -> Point:
@@ -124,7 +134,10 @@ class MatrixNormalGibbs(BlockedStep):
             white = solve_triangular(factor, white, lower=True).T  # twice: L_f^-1 eta L_t^-T
         moved[self._names["_coefficients"]] = white
         if "C" in self._names:
-            moved[self._names["C"]] = np.asarray(np.log(values["C"]))
+            C = {"C": values["C"]}
+            moved[self._names["C"]] = np.asarray(
+                np.log((C if self._units is None else self._units.outwards(C))["C"])
+            )
         return moved
 
 
@@ -197,7 +210,7 @@ def _prior_gaps(model: pm.Model, reference: pm.Model, block: list[Any], points: 
 def _function_gap(step: MatrixNormalGibbs, point: Point) -> np.ndarray:
     """What f holds beside ``x'h``, (N,)."""
     kernel = step._kernel
-    [f] = step._f(*(point[name] for name in step._f_inputs))
+    f = step._functions(point)
     eta = step._block_values(point)["coefficients"]
     linear: np.ndarray = np.einsum("nd,nd->n", kernel.inputs[kernel.row], eta.T[kernel.task])
     return np.asarray(f - linear)

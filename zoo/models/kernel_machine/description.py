@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
 from zoo.core.factory import ModelFactory
+from zoo.core.observed import unit_of_y
 from zoo.data.multitask import MultiTaskData
+from zoo.data.units import Units
 from zoo.kernels import describe, restore
 from zoo.kernels.arguments import psd_matrix, unnamed
 from zoo.kernels.linear_form import linear_form
@@ -30,6 +32,8 @@ __all__ = ["MOST_REPORTED", "KernelMachineDescription"]
 # Tasks up to which posteriors report their covariance whatever the kernel: of 2,000 tasks it takes 32 MB.
 MOST_REPORTED = 2_000
 
+# Features up to which a matrix turns coefficients into those of other units.
+_MOST_IN_UNITS = 2_000
 # Where the parameters of likelihoods start, and their prior medians.
 _STARTS = {"noise": 1.0, "degrees": 5.0, "dispersion": 2.0, "C": 1.0}
 
@@ -128,6 +132,30 @@ class KernelMachineDescription(ModelFactory):
 
     # ---------------------------------------------------------------- the kernel
 
+    # ---------------------------------------------------------------- units
+
+    def units(self, data: MultiTaskData) -> Units:
+        """The units of features and responses in which the word's kernel is; those of the data of any other kernel.
+
+        A metric Q that was handed over is for the features of the data, and so are features that are very many.
+        """
+        own: Any = data.units
+        default = isinstance(self.kernel, str) and isinstance(self.Q, str)
+        changed = type(self).covariance_function is not KernelMachineDescription.covariance_function
+        if own is None or not default or changed or data.n_features > _MOST_IN_UNITS:
+            return Units.of_size(data.n_features)
+        return own
+
+    def offset(self, data: MultiTaskData) -> np.ndarray:
+        """Coefficients (D,) of the level, around which the kernel's functions are."""
+        found: np.ndarray = self.units(data).coefficients(np.zeros(data.n_features))
+        return found
+
+    def level(self, data: MultiTaskData) -> float:
+        """What all functions are where those of the kernel are 0, in every row."""
+        units = self.units(data)
+        return 0.0 if units.level is None else units.y_mean
+
     def hyperparameters(self, data: MultiTaskData) -> dict[str, Hyper]:
         """What is learned, by name: where it starts and its kind."""
         result = {}
@@ -144,14 +172,19 @@ class KernelMachineDescription(ModelFactory):
                 for name in self.learn
             }
         if self.amplitude == "learned":
-            result["amplitude"] = Hyper(1.0)
-        return {**result, **parameter_hypers(self, _STARTS)}
+            result["amplitude"] = Hyper(unit_of_y(data))
+        return {**result, **parameter_hypers(self, self._starts(data))}
+
+    def _starts(self, data: MultiTaskData | None) -> dict[str, float]:
+        """Where parameters of likelihoods start: in units of the response."""
+        unit, powers = 1.0 if data is None else unit_of_y(data), self.likelihood.in_units_of_y
+        return {name: value * unit ** powers.get(name, 0) for name, value in _STARTS.items()}
 
     def law_of(self, name: str, data: MultiTaskData | None = None) -> Law:
         """Prior of a learned parameter of the likelihood: that of the other hyper-parameters, if none is given."""
         given = getattr(self.likelihood, name)
         if given == "learned" and name in _STARTS:
-            return LogNormal(np.log(_STARTS[name]), 1.0)
+            return LogNormal(np.log(self._starts(data)[name]), 1.0)
         return super().law_of(name, data)
 
     def fixed_parameters(self) -> dict[str, Any]:
@@ -183,7 +216,12 @@ class KernelMachineDescription(ModelFactory):
 
     def linear_form(self, kernel: Any, data: MultiTaskData) -> Any:
         """The kernel as ``B (x) Q`` where it is linear in the features, else None."""
-        return linear_form(kernel, data.n_features)
+        form, units = linear_form(kernel, data.n_features), self.units(data)
+        if form is None or units.plain:
+            return form
+        # The unit of the response is that of the amplitude.
+        half = units.turned(np.eye(data.n_features)) / units.y_scale
+        return replace(form, half=half)
 
     def is_linear(self, data: MultiTaskData) -> bool:
         """Whether coefficients of the features represent the functions."""

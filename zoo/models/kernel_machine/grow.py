@@ -58,7 +58,7 @@ def moments(fit: Fit, rows: MultiTaskData) -> tuple[np.ndarray, np.ndarray]:
         task = positions(fit.data, rows.task_names)[rows.task]
         rows = replace(rows, task=task, task_names=fit.data.task_names)
     mean, variance = state.space.predict(state.z, state.conditional, rows)
-    return mean, np.sqrt(variance)
+    return mean + state.space.y_level, np.sqrt(variance)
 
 
 # ---------------------------------------------------------------- growing
@@ -69,7 +69,8 @@ def add_rows(fit: Fit, rows: MultiTaskData, random_seed: Any = None) -> Fit:
     _require_exact(fit)
     together = joined(fit.data, more_rows(fit, rows))
     factory: Any = fit.factory
-    return _grown(fit, factory, together, fit.state.z, random_seed)
+    # The units are those of the fit, as the hyper-parameters are.
+    return _grown(fit, factory, factory.with_units(together, fit.context), fit.state.z, random_seed)
 
 
 def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed: Any = None) -> Fit:
@@ -93,6 +94,7 @@ def add_task(fit: Fit, task_data: MultiTaskData, kernel: Any = None, random_seed
         )
     else:
         factory = replace(factory, kernel=kernel)
+    together = factory.with_units(together, fit.context)
     space = space_of(factory, factory.design(together), factory.validate(together), aligned=True)
     z = space.coordinates.pack({name: values[name] for name in space.coordinates.hypers})
     return _grown(fit, factory, together, z, random_seed)

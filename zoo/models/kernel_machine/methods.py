@@ -15,6 +15,7 @@ from scipy.special import logit
 
 from zoo.core.fit import Fit
 from zoo.core.methods import Run
+from zoo.core.observed import unit_of_y
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.run.progress import ClimbProgress
 from zoo.kernels.evaluate import fixed_number
@@ -272,7 +273,7 @@ def exact_draws(
     task_cov = once.pop("task_cov", None)
     moments = None
     if keep == "moments":
-        moments = {space.values_name: (conditional.mean, conditional.deviations)}
+        moments = {space.values_name: (space.moved(conditional.mean), conditional.deviations)}
         if task_cov is not None:
             moments["task_cov"] = (task_cov, np.zeros_like(task_cov))
     return _broadcast(once, shape), _stats(found, evidence, shape), moments
@@ -289,7 +290,8 @@ def _independent(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     rng = np.random.default_rng(run.random_seed)
     shape = (run.chains, run.draws)
-    values = space.draws(conditional, rng, run.chains * run.draws)
+    values = np.moveaxis(space.draws(conditional, rng, run.chains * run.draws), 0, -1)
+    values = np.moveaxis(space.moved(values), -1, 0)
     posterior = {space.values_name: values.reshape(*shape, *values.shape[1:])}
     posterior |= _broadcast(space.parameters(found.z), shape)
     return posterior, _stats(found, evidence, shape)
@@ -319,7 +321,7 @@ def mode(
         values, objective, converged = found.conditional.mean, -found.log_joint, True
     else:
         values, objective, converged = _support_vectors(factory, space, numbers, run, tol, max_iter)
-    posterior = {space.values_name: values, **space.parameters(z)}
+    posterior = {space.values_name: space.moved(values), **space.parameters(z)}
     stats = {"objective": objective, "converged": converged}
     return (
         {name: np.asarray(value)[None, None] for name, value in posterior.items()},
@@ -342,8 +344,8 @@ def _support_vectors(
     else:
         root = covariance_root(numbers)
         features = root[data.point]
-    loss: Any = factory.likelihood
-    epsilon = getattr(loss, "epsilon", 0.0)
+    loss: Any = factory.likelihood.of_unit(unit_of_y(data))
+    epsilon = getattr(loss, "tube", 0.0)
     found = support_vector_machine(
         features, space.y, loss.word, loss.C, epsilon, data.weight, tol, max_iter,
         integer_seed(run.random_seed),

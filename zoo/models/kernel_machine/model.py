@@ -122,9 +122,11 @@ class MultiTaskKernelMachine(KernelMachineDescription):
 
     def design(self, data: MultiTaskData, context: Context | None = None) -> KernelRows:
         """The rows, with the distinct ones among them where the kernel needs function values there."""
+        rows = super().design(data, context)
         if context is None or context.known is None:
-            return kernel_rows(data, None)
-        return kernel_rows(data, context.once("rows", lambda: kernel_rows(context.train, None)))
+            return kernel_rows(rows, None)
+        known = context.once("rows", lambda: kernel_rows(self.with_units(context.train, context), None))
+        return kernel_rows(rows, known)
 
     design.leaves_t = True  # type: ignore[attr-defined]
 
@@ -160,6 +162,8 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         shared = pm.Normal("_shared", shape=(rows.n_features, _columns(W)))
         weights = white + pt.dot(shared, W.T)
         coefficients = weights if R is None else pt.dot(R, weights)
+        if self.level(rows):
+            coefficients = coefficients + self.offset(rows)[:, None]
         return {"coefficients": pm.Deterministic("coefficients", coefficients, dims=("feature", "task"))}
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
@@ -169,6 +173,9 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         numbers = {**self.fixed_parameters(), **values}
         form = self.linear_form(self.covariance_function(numbers, data), data)
         Q = pt.eye(data.n_features) if form.Q is None else form.Q
+        units = self.units(data)
+        if not units.plain:
+            values = {**values, name: units.white(values[name]) * units.y_scale}
         if tasks.has_own_population(self):
             d, W, _ = weight_graph(form, numbers["amplitude"])
             return low_rank_density(values[name], Q, d, W)
@@ -192,7 +199,8 @@ class MultiTaskKernelMachine(KernelMachineDescription):
 
         Without coefficients that were not kept: with what all tasks share, for unseen ones.
         """
-        return machine.with_innovation(fit) if fit.keep == "draws" else tasks.with_common_part(fit, rng)
+        draws = machine.with_innovation(fit) if fit.keep == "draws" else tasks.with_common_part(fit, rng)
+        return draws.assign_attrs(units=self.units(self.with_units(fit.data, fit.context)))
 
     def refuses_keep(self, method: str, data: MultiTaskData) -> str:
         """Why the coefficients of tasks cannot be drawn again; empty where they can."""

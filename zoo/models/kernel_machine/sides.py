@@ -181,6 +181,6 @@ def _cheapest_side(space: WeightSpace) -> WeightSpace:
         kind: type[WeightSpace] = DualSpace if dual else WeightSpace
     else:
         kind = DualSpace if dual and float(n) ** 3 < data.n_tasks * float(m) ** 3 else SpanSpace
-    side = kind(space.factory, data, space.y, space.fast)
+    side = kind(space.factory, data, space.y + space.y_level, space.fast)
     side.adopt(space)
     return side

@@ -44,7 +44,10 @@ def weight_graph(form: Any, amplitude: Any) -> tuple[Any, Any, Any]:
         d = pt.zeros(W.shape[0])
     else:
         d, W = (pt.as_tensor(part) for part in form.loadings)
-    return amplitude**2 * d, amplitude * W, None if form.Q is None else matrix_root(form.Q)
+    R = None if form.Q is None else matrix_root(form.Q)
+    if form.half is not None:
+        R = pt.constant(form.half) if R is None else pt.dot(pt.constant(form.half), R)
+    return amplitude**2 * d, amplitude * W, R
 
 
 class Compiled:
@@ -82,11 +85,12 @@ class Space(RowFunctions):
     def __init__(
         self, factory: KernelMachineDescription, data: KernelRows, y: np.ndarray, fast: bool = False
     ):
-        self.factory, self.data, self.y, self.fast = factory, data, y, fast
+        self.factory, self.data, self.fast = factory, data, fast
+        self.y = y - factory.level(data)
         self.coordinates = Coordinates(factory.hyperparameters(data))
 
     def __reduce__(self) -> Any:  # compiled functions stay behind: another process makes its own
-        return type(self), (self.factory, self.data, self.y, self.fast)
+        return type(self), (self.factory, self.data, self.y + self.factory.level(self.data), self.fast)
 
     def adopt(self, old: Space) -> None:
         """Take over the compiled functions of a space of the same kernel, where they do not depend on the rows."""
@@ -146,7 +150,7 @@ class Space(RowFunctions):
         """The vector z and the functions of recorded variables: the inverse of :meth:`record`."""
         names = self.coordinates.hypers
         z = self.coordinates.pack({name: values[_REPORTED.get(name, name)] for name in names})
-        return z, np.array(values[self.values_name], dtype=np.float64)
+        return z, self.moved(np.array(values[self.values_name], dtype=np.float64), -1.0)
 
     def recorded(self, draw: Any) -> np.ndarray:
         """The vector z of one draw of the posterior, a Dataset: what :meth:`parameters` reported."""
@@ -155,7 +159,20 @@ class Space(RowFunctions):
 
     def record(self, z: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
         """Posterior variables by name."""
-        return {self.values_name: values, **self.parameters(z)}
+        return {self.values_name: self.moved(values), **self.parameters(z)}
+
+    def moved(self, values: np.ndarray, sign: float = 1.0) -> np.ndarray:
+        """Functions (feature or point, ...) with the level that they have beside the kernel, or without it."""
+        return values if self.y_level == 0.0 else values + sign * self.y_level
+
+    @property
+    def y_level(self) -> float:
+        """What functions are where the kernel's are 0."""
+        return float(self.factory.level(self.data))
+
+    def with_response(self, y: np.ndarray) -> Any:
+        """The prior of the same rows with other coded responses."""
+        return super().with_response(y - self.y_level)
 
     def parameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """Those that do not depend on the rows: learned hyper-parameters and the covariance of tasks."""

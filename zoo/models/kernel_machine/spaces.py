@@ -48,6 +48,13 @@ class WeightSpace(Space):
         if isinstance(old, WeightSpace) and "_loadings" in vars(old):
             vars(self)["_loadings"] = vars(old)["_loadings"]
 
+    def moved(self, values: np.ndarray, sign: float = 1.0) -> np.ndarray:
+        """Coefficients with those of the level, or without them."""
+        if self.y_level == 0.0:
+            return values
+        offset = self.factory.offset(self.data)
+        return values + sign * offset.reshape(-1, *(1,) * (values.ndim - 1))
+
     def threads(self) -> Any:
         """One thread, unless many columns are shared: the matrices of the tasks are small."""
         r, D = self.numbers(self.coordinates.start).W.shape[1], self.data.n_features

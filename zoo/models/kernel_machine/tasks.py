@@ -22,6 +22,7 @@ import xarray as xr
 
 from zoo.core.methods import UnsupportedMethodError, as_in
 from zoo.data.multitask import MultiTaskData
+from zoo.data.units import Units
 from zoo.latent.function_conditional import covariance_root
 from zoo.models.kernel_machine.description import KernelMachineDescription
 from zoo.support.memory import require_memory
@@ -84,6 +85,7 @@ def drawn_again(fit: Fit, names: tuple[str, ...], rng: np.random.Generator) -> x
         "Predict rows of fewer tasks at a time.",
     )
     drawn = fit.state.conditional.select(positions(fit.data, names)).draw(rng, n_draws)
+    drawn = np.moveaxis(fit.state.space.moved(np.moveaxis(drawn, 0, -1)), -1, 0)
     variable = (("chain", "draw", "feature", "task"), drawn.reshape(*sizes, *drawn.shape[1:]))
     return posterior.assign(coefficients=variable).assign_coords(task=list(names))
 
@@ -118,6 +120,8 @@ def new_task(
             'for all of them, or kernel="mean_regularised".'
         )
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    units = posterior.attrs.get("units") or Units.of_size(posterior.sizes["feature"])
+    offset = units.coefficients(np.zeros(posterior.sizes["feature"]))
     result = {str(name): v.to_numpy() for name, v in posterior.items() if "task" not in v.dims}
     if _COMMON in posterior:  # of a fit that kept no coefficients
         common, d = result.pop(_COMMON), result.pop(_OWN_VARIANCE)
@@ -125,6 +129,7 @@ def new_task(
         shared = np.zeros(shape)
     else:
         u = posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
+        u = u - offset[:, None] if offset.any() else u
         T = u.shape[-1]
         c, d = _variances(factory, posterior, T)
         common = (c * T / (d + c * T))[..., None] * u.mean(axis=-1)
@@ -135,10 +140,13 @@ def new_task(
         white = np.linalg.cholesky(posterior["feature_cov"].to_numpy()) @ white
     elif isinstance(factory.Q, tuple):
         white = covariance_root(np.array(factory.Q)) @ white
+    if not units.plain:
+        white = np.moveaxis(units.turned(np.moveaxis(white, 2, 0)) / units.y_scale, 0, 2)
     if "task_cov" in posterior:
         # Only its shape is looked at.
         result["task_cov"] = np.zeros((chains, draws, len(names), len(names)))
-    return {**result, "coefficients": common[..., None] + white}
+    drawn = common[..., None] + white
+    return {**result, "coefficients": drawn + offset[:, None] if offset.any() else drawn}
 
 
 def _variances(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytensor.tensor as pt
 
 from zoo.core.context import Context
 from zoo.core.fit import Fit
+from zoo.core.hooks import SHARED, ModelData
 from zoo.core.joining import of_some_task
 from zoo.core.methods import Result, Run, UnsupportedMethodError
 from zoo.core.prior_density import coefficients_density, covariance_density, scale_density
 from zoo.core.shared import SharedCoefficients
 from zoo.data.multitask import MultiTaskData
+from zoo.data.units import Units
 from zoo.distributions.inverse_wishart_cholesky import InverseWishartCholesky
 from zoo.inference.gibbs.matrix_normal import CovariancePrior, MatrixNormalKernel
 from zoo.inference.run.chains import run_chains
 from zoo.kernels.arguments import unnamed
 from zoo.likelihoods.coding import encode_labels
+from zoo.models.max_margin.units import KernelInUnits, UnitsOfTasks
 from zoo.support.checks import covariance, one_of, positive
 
 __all__ = ["MaxMarginBase"]
@@ -182,9 +186,65 @@ class MaxMarginBase(SharedCoefficients):
 
     # ---------------------------------------------------------------- inference
 
-    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
+    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> Any:
         """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
+        units = self.units(data)
+        if units.plain:
+            return self.kernel_of(data, y, **options)
+        inside = replace(self, likelihood=self.likelihood.divided(units.own.y_scale))
+        return KernelInUnits(inside.kernel_of(units.rows(data), units.own.apply_y(y), **options), units)
+
+    def kernel_of(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> MatrixNormalKernel:
+        """The same for data whose units are those of the default priors."""
         raise NotImplementedError
+
+    # ---------------------------------------------------------------- units
+
+    def units(self, data: MultiTaskData) -> UnitsOfTasks:
+        """The units in which the laws of the coefficients are, of prepared data.
+
+        Numbers for the covariance of features are in units of the data, and so are those for the covariance of tasks,
+        in which the unit of the response is.
+        """
+        own: Any = data.units
+        if own is None or any(
+            _is_given(getattr(self, f"feature_{n}", None)) for n in ("cov", "scale_matrix")
+        ):
+            own = Units.of_size(data.n_features)
+        elif any(_is_given(getattr(self, f"task_{n}")) for n in ("cov", "scale_matrix")):
+            own = replace(own, y_mean=0.0, y_scale=1.0)
+        shared: Any = None
+        if data.shared is not None and data.units is not None:
+            unit, scale, level = data.units.y_scale, data.shared_units.x_scale, data.shared_units.level
+            default = next(f.default for f in fields(self) if f.name == "shared_scale")
+            if not isinstance(self.shared_scale, str) and self.shared_scale != default:
+                scale = np.where([name in data.effects for name in data.shared_names], scale, unit)
+            shared = Units(np.zeros(len(scale)), scale, own.y_mean, unit, level)
+        return UnitsOfTasks(own, shared, self.likelihood.in_units_of_y)
+
+    def predictive_posterior(self, fit: Fit, rng: np.random.Generator) -> Any:
+        """The posterior with the units that the coefficients of new tasks have."""
+        units = self.units(self.design(fit.data.take([0]), fit.context))
+        return fit.posterior.assign_attrs(units=units)
+
+    def shared_part(self, data: ModelData) -> Any:
+        """Shared features times their coefficients, in the units of the data."""
+        units = self.units(data.source)
+        if units.plain or units.shared is None:
+            return super().shared_part(data)
+        features: Any = self.engine_shared(data.source)
+        scale: Any = features.scale
+        if features.learned:
+            scale = pm.HalfNormal("shared_scale", features.scale)
+        scale = units.shared.slope * scale
+        if features.n_effects:
+            spread = features.effect_spread * units.shared.y_scale
+            of_effects = pm.HalfNormal("effect_scale", spread, dims="effect")
+            scale = pt.where(features.effect == 0, scale, of_effects[np.maximum(features.effect - 1, 0)])
+        centre = units.shared.coefficients(np.zeros(len(units.shared.slope)))
+        return data.of_shared(pm.Normal(SHARED, centre, scale, dims="shared_feature"))
+
+    shared_part.is_linear = True  # type: ignore[attr-defined]
 
     def _fit_gibbs(
         self,
@@ -253,6 +313,7 @@ class MaxMarginBase(SharedCoefficients):
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Densities of the covariances and of the coefficients given them."""
         D, T = data.n_features, data.n_tasks
+        values = self.units(data).inwards(values)
         scale = values.get("covariance_scale", 1.0)
         if name == "covariance_scale":
             return scale_density(scale, D, T)
@@ -270,7 +331,7 @@ class MaxMarginBase(SharedCoefficients):
         return values["feature_cov"] if "feature_cov" in values else self._given("feature", data.n_features)
 
     def _new_coefficients(
-        self, eta: np.ndarray, omega: np.ndarray, size: int, rng: np.random.Generator
+        self, eta: np.ndarray, omega: np.ndarray, size: int, rng: np.random.Generator, units: Units
     ) -> np.ndarray:
         r"""Coefficients of unseen tasks under the prior's extension by one task.
 
@@ -291,6 +352,8 @@ class MaxMarginBase(SharedCoefficients):
             Covariance of features on the scale of the priors.
         size : int
             How many new tasks.
+        units : Units
+            Those in which the priors are, where the coefficients are for features of the data.
 
         Returns
         -------
@@ -309,8 +372,14 @@ class MaxMarginBase(SharedCoefficients):
             scale = 0.5 * own_scale / rng.gamma((prior.nu + 1.0) / 2.0, size=shape)[..., None]
             root = np.linalg.cholesky(np.linalg.inv(matrix))
             shared = towards + np.sqrt(scale) * (rng.standard_normal((*shape, T)) @ root.T)
-            own = np.sqrt(scale) * own + np.einsum("cdft,cdnt->cdnf", eta, shared)
-        return np.swapaxes(own, 2, 3)
+            known = np.moveaxis(units.white(np.moveaxis(eta, 2, 0)), 0, 2)
+            own = np.sqrt(scale) * own + np.einsum("cdft,cdnt->cdnf", known, shared)
+        return np.moveaxis(units.coefficients(np.moveaxis(own, 3, 0)), 0, 2)
+
+
+def _is_given(value: Any) -> bool:
+    """Whether a field holds numbers of the user's: a word, or None, is a default law."""
+    return value is not None and not isinstance(value, str)
 
 
 def _exchangeable(correlation: float, size: int) -> np.ndarray:

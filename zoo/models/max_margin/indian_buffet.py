@@ -21,6 +21,7 @@ from zoo.inference.gibbs.latent_features import LatentFeatureKernel
 from zoo.inference.gibbs.matrix_normal import CovariancePrior
 from zoo.inference.run.nuts import sample_nuts, sample_with_steps
 from zoo.models.max_margin.base import MaxMarginBase
+from zoo.models.max_margin.units import units_of_new
 from zoo.support.checks import positive, whole_number
 
 __all__ = ["NonparametricMaxMargin"]
@@ -117,8 +118,8 @@ class NonparametricMaxMargin(MaxMarginBase):
         if self.task_cov == "learned":
             pm.Deterministic("task_cov", task_chol @ task_chol.T, dims=("task", "task_bis"))
         self.add_parameters(data)
-        coefficients = pm.Deterministic("coefficients", pt.dot(white, task_chol.T), dims=dims)
-        return {"coefficients": coefficients}
+        coefficients = self.units(data.source).own.coefficients(pt.dot(white, task_chol.T))
+        return {"coefficients": pm.Deterministic("coefficients", coefficients, dims=dims)}
 
     def _row_cov(self, data: MultiTaskData, values: dict[str, Any]) -> Any:
         Z = pt.cast(values["Z"], "float64")
@@ -132,7 +133,8 @@ class NonparametricMaxMargin(MaxMarginBase):
         eta = posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
         Z = posterior["Z"].transpose("chain", "draw", "feature", "latent").to_numpy().astype(np.float64)
         omega = np.eye(eta.shape[2]) + Z @ np.swapaxes(Z, 2, 3)
-        result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng)}
+        units = units_of_new(posterior, eta.shape[2])
+        result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng, units)}
         return {**result, **self._parameters_of_new(posterior, len(names), rng)}
 
     # Derived for the hook `priors` of this class: a subclass is held against it.
@@ -180,8 +182,8 @@ class NonparametricMaxMargin(MaxMarginBase):
     # Derived for the hooks of this class: a subclass is held against it.
     _fit_gibbs = MaxMarginBase._fit_gibbs
 
-    def gibbs_kernel(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> LatentFeatureKernel:
-        """The Markov kernel of the Gibbs sampler, for prepared data and coded y."""
+    def kernel_of(self, data: MultiTaskData, y: np.ndarray, **options: Any) -> LatentFeatureKernel:
+        """The Markov kernel of the Gibbs sampler, for prepared data in the units of the priors and coded y."""
         return LatentFeatureKernel(
             **self._kernel_fields(data, y),
             shared=self.engine_shared(data),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from zoo.inference.gibbs.matrix_normal_step import BLOCK, MatrixNormalGibbs
 from zoo.inference.gibbs.task_precision import NO_MATRIX
 from zoo.inference.run.nuts import sample_with_steps
 from zoo.models.max_margin.base import MaxMarginBase
+from zoo.models.max_margin.units import units_of_new
 from zoo.support.checks import one_of, whole_number
 
 __all__ = ["MaxMargin"]
@@ -105,17 +106,17 @@ class MaxMargin(MaxMarginBase):
         scale = 1.0
         if self.feature_cov == "learned" and self.task_cov == "learned":
             scale = pm.Deterministic("covariance_scale", (feature**2).sum() / len(data.feature_names))
+        units = self.units(data.source).own
         if self.feature_cov == "learned":
-            pm.Deterministic("feature_cov", feature @ feature.T / scale, dims=("feature", "feature_bis"))
+            cov = units.covariance(feature @ feature.T / scale)
+            pm.Deterministic("feature_cov", cov, dims=("feature", "feature_bis"))
         if task is not None and self.task_cov == "learned":
             pm.Deterministic("task_cov", task @ task.T * scale, dims=("task", "task_bis"))
         self.add_parameters(data)
         white = pm.Normal("_coefficients", dims=("feature", "task"))
         own = feature @ white
-        coefficients = pm.Deterministic(
-            "coefficients", own if task is None else own @ task.T, dims=("feature", "task")
-        )
-        return {"coefficients": coefficients}
+        coefficients = units.coefficients(own if task is None else own @ task.T)
+        return {"coefficients": pm.Deterministic("coefficients", coefficients, dims=("feature", "task"))}
 
     def new_task(
         self, posterior: xr.Dataset, names: list[str], rng: np.random.Generator
@@ -128,14 +129,15 @@ class MaxMargin(MaxMarginBase):
         self._require_new_task(MaxMargin.priors)
         eta = posterior["coefficients"].transpose("chain", "draw", "feature", "task").to_numpy()
         chains, draws, D, _ = eta.shape
-        given = self._given("feature", D)
+        given, units = self._given("feature", D), units_of_new(posterior, D)
         if given is None:
-            omega = posterior["feature_cov"].to_numpy()
+            omega = posterior["feature_cov"].transpose("feature", "feature_bis", "chain", "draw").to_numpy()
+            omega = np.moveaxis(units.white_covariance(omega), (0, 1), (2, 3))
             if "covariance_scale" in posterior:
                 omega = omega * posterior["covariance_scale"].to_numpy()[..., None, None]
         else:
             omega = np.broadcast_to(given, (chains, draws, D, D))
-        result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng)}
+        result = {"coefficients": self._new_coefficients(eta, omega, len(names), rng, units)}
         return {**result, **self._parameters_of_new(posterior, len(names), rng)}
 
     # Derived for the hook `priors` of this class: a subclass is held against it.
@@ -199,14 +201,18 @@ class MaxMargin(MaxMarginBase):
             )
         model = pm.modelcontext(model)
         known = {f.name: getattr(self, f.name) for f in fields(MaxMargin)}
-        prepared = self.design(data)
+        prepared, y = self.design(data), self.validate(data)
+        units = self.units(prepared)
+        rows, y = (prepared, y) if units.plain else (units.rows(prepared), units.own.apply_y(y))
+        inside = replace(self, likelihood=self.likelihood.divided(units.own.y_scale))
         block = [model[name] for name in BLOCK if name in model.named_vars]
         return MatrixNormalGibbs(
             block,
             kernel=MatrixNormalKernel(
-                **self._kernel_fields(prepared, self.validate(data)),
+                **inside._kernel_fields(rows, y),
                 feature_prior=self._prior("feature", prepared.n_features),
             ),
+            units=units,
             reference=MaxMargin(**known).build(data),
             model=model,
             sweeps=whole_number(sweeps, "sweeps"),
@@ -238,10 +244,10 @@ class MaxMargin(MaxMarginBase):
             return CovariancePrior(nu=self._nu("task", n_tasks), given=NO_MATRIX)
         return super()._engine_task_prior(n_tasks)
 
-    def gibbs_kernel(
+    def kernel_of(
         self, data: MultiTaskData, y: np.ndarray, paper_scaling: bool = False, **options: Any
     ) -> MatrixNormalKernel:
-        """The Markov kernel of the Gibbs sampler, for prepared data and coded y.
+        """The Markov kernel of the Gibbs sampler, for prepared data in the units of the priors and coded y.
 
         With a covariance of features that is given, and more features than inputs, it works in the span of the inputs.
         """

@@ -124,12 +124,13 @@ class LinearPopulation(NIWBase):
     def moved(self, data: MultiTaskData) -> tuple[np.ndarray, np.ndarray | None] | None:
         """The level of the responses, and what centred shared features take of the constant coefficient."""
         units = data.units
-        if units is None or units.constant < 0 or not self._in_units(data):
+        if units is None or units.level is None or not self._in_units(data):
             return None
         by_shared = None
         if data.shared_units is not None and data.shared_units.x_mean.any():
             by_shared = np.zeros((data.n_features, len(data.shared_units.x_mean)))
-            by_shared[units.constant] = data.shared_units.x_mean / units.value
+            position, value = units.level
+            by_shared[position] = data.shared_units.x_mean / value
         return units.offset, by_shared
 
     def _in_units(self, data: MultiTaskData) -> bool:

@@ -91,6 +91,8 @@ class MultiTaskData(Summarised):
         Name of the column that they came from: predictions read the choices of a table there.
     stands_for : int
         How many rows these stand for, where they are a summary (:meth:`summarise`, :meth:`from_batches`); else 0.
+    task_left_out : bool
+        Whether nobody said what the tasks are. Models of what tasks have in common refuse such data.
     """
 
     @classmethod

@@ -105,6 +105,7 @@ class TaskRows:
     choice: np.ndarray | None = None
     choice_column: str | None = None
     stands_for: int = 0
+    task_left_out: bool = False
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")

@@ -66,6 +66,16 @@ def test_a_file_with_a_category_is_fitted_and_predicted(homes, tmp_path):
     np.testing.assert_allclose(rows.original_X(), found.data.original_X()[:, :3], rtol=1e-9)
 
 
+def test_a_task_that_was_left_out_is_refused_and_an_empty_one_is_none(homes, tmp_path, capsys):
+    some = ("--y", "price", "--features", "area")
+    capsys.readouterr()
+    fit(tmp_path, *some, code=2)
+    assert (
+        "task was left out, and NIWLinear learns" in (said := capsys.readouterr().err) and '--task ""' in said
+    )
+    assert fit(tmp_path, *some, "--task", "").data.task_names == ("all",)
+
+
 def test_a_formula_says_what_three_options_would(homes, tmp_path, capsys):
     pytest.importorskip("formulae")
     found = fit(tmp_path, "--formula", "price ~ city + area + (1 + area | agent)")

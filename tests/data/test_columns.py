@@ -86,7 +86,7 @@ def test_errors_name_row_and_column():
             MultiTaskData.from_frame(broken, y="y", task="task", t=["long", "lat"])
         with pytest.raises(ValueError, match=f"t is {value} in row 3, column 't1'"):
             make(broken[["long", "lat"]].to_numpy())
-    with pytest.raises(ValueError, match="t column 'task' holds values that are not numbers"):
+    with pytest.raises(ValueError, match=r"t column 'task' holds names, .*Pass the column as task='task'"):
         make(FRAME[["lat", "task"]])
     with pytest.raises(ValueError, match="t_names has 1 name for 2 columns"):
         make(FRAME[["long", "lat"]], t_names=["place"])
@@ -147,6 +147,7 @@ def test_new_data_keep_the_names(data, fit):
     assert replace(data, t=None).t_names is None
 
 
+@pytest.mark.filterwarnings("ignore:t holds 'long', 'lat', and NIWLinear makes nothing of t")
 def test_conditioned_fit_keeps_the_names(data):
     old = data.take(data.task < 3)
     old = replace(old, task_names=old.task_names[:3])

@@ -66,8 +66,9 @@ def test_whole_tasks_are_held_out():
     """The estimator sees the number of the task alone, and so learns its level where it may."""
     frame = pd.DataFrame({"number": TASK.astype(float), "task": FRAME["task"], "y": 10.0 * (TASK % 2)})
     nearest = KNeighborsRegressor(1)
-    rows = make(frame).add_mean(nearest, random_seed=1)
-    tasks = make(frame).add_mean(nearest, whole_tasks=True, random_seed=1)
+    data = zoo.MultiTaskData.from_frame(frame, y="y", task="task", features=["number"])
+    rows = data.add_mean(nearest, random_seed=1)
+    tasks = data.add_mean(nearest, whole_tasks=True, random_seed=1)
     assert np.mean(rows.X[:, 0] == rows.y) == 1.0
     assert np.mean(tasks.X[:, 0] == tasks.y) < 0.7
 

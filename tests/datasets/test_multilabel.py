@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.datasets.real_files import needs_files
 from zoo import datasets
 from zoo.datasets.arff import read_arff
 
 
-@needs_files
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "n", "n_features", "n_labels", "sizes"),
     [
@@ -38,7 +37,7 @@ def test_mulan_shapes_and_split(name, n, n_features, n_labels, sizes):
         load(split=1)
 
 
-@needs_files
+@pytest.mark.data
 @pytest.mark.parametrize(("name", "train_first"), [("emotions", True), ("yeast", False)])
 def test_mulan_parts_are_the_whole_file(name, train_first):
     path = Path(os.environ["ZOO_DATA"]) / "mulan" / name / f"{name}.arff"
@@ -54,7 +53,7 @@ def test_mulan_parts_are_the_whole_file(name, train_first):
     assert columns == [*whole.feature_names, *whole.task_names]
 
 
-@needs_files
+@pytest.mark.data
 def test_cal500_shape():
     data = datasets.load_cal500()
     assert data.inputs.shape == (502, 68)
@@ -62,7 +61,7 @@ def test_cal500_shape():
     assert set(data.task_names) == label_names("cal500")
 
 
-@needs_files
+@pytest.mark.data
 @pytest.mark.parametrize("subset", [1, 2, 3])
 def test_rcv1_shape_and_norms(subset):
     data = datasets.load_rcv1_subset(subset)

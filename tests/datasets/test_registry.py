@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets.real_files import needs_files
 from zoo import datasets
 from zoo.datasets import registry
 
@@ -76,6 +75,12 @@ def test_unknown_name(empty):
         registry.fetch("elsewhere.csv")
 
 
+def test_tests_without_the_mark_see_no_data_and_download_nothing():
+    assert "ZOO_DATA" not in os.environ
+    with pytest.raises(RuntimeError, match=r"tests download nothing\. Give it the mark `data`"):
+        datasets.load_lenk_computers()
+
+
 def test_default_cache_folder(monkeypatch):
     monkeypatch.delenv("ZOO_CACHE", raising=False)
     assert registry.cache_folder().parts[-1] == "multitask-zoo" or "multitask-zoo" in str(
@@ -93,7 +98,7 @@ def test_addresses_are_pinned_and_names_are_posix():
             assert owner and repository and len(commit) == 40 and set(commit) <= set("0123456789abcdef")
 
 
-@needs_files
+@pytest.mark.data
 def test_checksums_on_record():
     lines = (Path(os.environ["ZOO_DATA"]) / "SHA256SUMS").read_text().splitlines()
     known = {name: sha256 for sha256, name in (line.split() for line in lines)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.datasets.real_files import needs_files
 from zoo import datasets
 from zoo.datasets import registry
 
@@ -15,7 +14,7 @@ def school():
     return datasets.load_school()
 
 
-@needs_files
+@pytest.mark.data
 def test_school_shape_and_names(school):
     assert (school.n_rows, school.n_features, school.n_tasks) == (15362, 28, 139)
     assert (school.task_sizes.min(), school.task_sizes.max()) == (22, 251)
@@ -24,7 +23,7 @@ def test_school_shape_and_names(school):
     assert school.y.dtype == school.X.dtype == np.float64
 
 
-@needs_files
+@pytest.mark.data
 def test_school_feature_names_fit_the_columns(school):
     def columns(prefix):
         return [i for i, name in enumerate(school.feature_names) if name.startswith(prefix)]
@@ -42,7 +41,7 @@ def test_school_feature_names_fit_the_columns(school):
     np.testing.assert_allclose(means, [30.3, 19.2, 11.1], atol=0.1)  # band 1 holds the best readers
 
 
-@needs_files
+@pytest.mark.data
 @pytest.mark.parametrize("split", range(1, 11))
 def test_school_split_keeps_tasks(school, split):
     from scipy.io import loadmat

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.datasets.real_files import needs_files
 from zoo import datasets
 from zoo.datasets import registry
 
 
-@needs_files
+@pytest.mark.data
 def test_lenk_is_person_major():
     from scipy.io import loadmat
 
@@ -27,7 +26,7 @@ def test_lenk_is_person_major():
     assert data.take(profile < 16).task_sizes.eq(16).all()
 
 
-@needs_files
+@pytest.mark.data
 def test_king_county_columns():
     data = datasets.load_king_county()
     assert (data.n_rows, data.n_features, data.n_tasks) == (21613, 15, 70)
@@ -40,7 +39,7 @@ def test_king_county_columns():
     assert data.y[0] == 221900.0 and data.task_names[data.task[0]] == "98178"
 
 
-@needs_files
+@pytest.mark.data
 def test_nyc_rents_filter():
     every, kept = datasets.load_nyc_rents(filter_outliers=False), datasets.load_nyc_rents()
     assert (every.n_rows, kept.n_rows) == (49352, 49194)

@@ -62,9 +62,8 @@ class TestSplits:
         assert kept.y.min() >= 1e5 and kept.y.max() <= 1e6
         assert np.all(np.diff(kept.t[:, 2]) >= 0)
 
-    def test_real_county(self, has_data):
-        if not has_data:
-            pytest.skip("no data sets on this machine")
+    @pytest.mark.data
+    def test_real_county(self):
         kept, share = housing.county()
         assert kept.n_rows == 14_751 and share == pytest.approx(0.6825, abs=1e-4) and kept.n_features == 15
 

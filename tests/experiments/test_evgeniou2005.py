@@ -189,9 +189,8 @@ class TestProtocol:
         np.testing.assert_array_equal(rows.y, again.y)
         assert not np.array_equal(rows.y, other.y) and truth["coefficients"].shape == (20, 7)
 
-    def test_computers(self, has_data):
-        if not has_data:
-            pytest.skip("no data sets on this machine")
+    @pytest.mark.data
+    def test_computers(self):
         data = zoo.datasets.load_lenk_computers()
         train, test = conjoint.computers(0)
         np.testing.assert_array_equal(train.y, data.y[np.arange(3800) % 20 < 16])

@@ -435,9 +435,8 @@ class TestCommand:
             assert message in capsys.readouterr().err
         assert not list(tmp_path.iterdir())
 
-    def test_quick_on_emotions(self, has_data, tmp_path, monkeypatch):
-        if not has_data:
-            pytest.skip("no data sets on this machine")
+    @pytest.mark.data
+    def test_quick_on_emotions(self, tmp_path, monkeypatch):
         models = {key: li2014_runs.LABEL_MODELS[key] for key in ("lr", "both", "nonparametric")}
         monkeypatch.setattr(li2014_runs, "LABEL_MODELS", models)
         reproduce(tmp_path, tables=[2], figures=[], sets=["emotions"], splits=1, quick=True)

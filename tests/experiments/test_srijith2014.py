@@ -72,9 +72,8 @@ class TestPartitions:
         residual = test.y - np.einsum("nd,dn->n", test.X, truth["coefficients"].to_numpy()[:, test.task])
         assert residual.std() == pytest.approx(truth.attrs["noise"], rel=0.3)
 
-    def test_computers(self, has_data):
-        if not has_data:
-            pytest.skip("no data sets on this machine")
+    @pytest.mark.data
+    def test_computers(self):
         data = zoo.datasets.load_lenk_computers()
         profiles = data.X[:20]
 
@@ -96,9 +95,8 @@ class TestPartitions:
         assert seen(test).tolist() == [[16, 17, 18, 19]] * 190
         assert SETS["computers-survey"].partitions == 1
 
-    def test_school(self, has_data):
-        if not has_data:
-            pytest.skip("no data sets on this machine")
+    @pytest.mark.data
+    def test_school(self):
         train, test, _ = SETS["school"].partition(3)
         assert (train.n_rows, test.n_rows) == (11_472, 3_890)
         few = SETS["school"].partition(3, tasks=4)

@@ -85,9 +85,8 @@ class TestDraw:
         with pytest.raises(ArithmeticError, match="fewer than 2 positive"):
             draw(replace(DESIGN, fewest=5, topics=9, documents=3), 1)
 
-    def test_rcv1(self, has_data):
-        if not has_data:
-            pytest.skip("no data sets on this machine")
+    @pytest.mark.data
+    def test_rcv1(self):
         problem, others = draw(Design(), 1)
         assert problem.labels.shape == (1000, 50) and len(others) == 13
         assert 5900 < len(problem.truth) < 6000

@@ -259,6 +259,7 @@ def test_too_few_rows_and_wrong_arguments(data, fit):
         fit.select_features(copies=0)
 
 
+@pytest.mark.data
 def test_profiles_that_all_tasks_share_are_too_few():
     """Twenty profiles of 13 attributes, rated by everybody: 3,800 rows tell no more than twenty."""
     ratings = zoo.datasets.load_lenk_computers().standardize()

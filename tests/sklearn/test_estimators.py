@@ -64,7 +64,7 @@ CHECKED = {
     "numbers": (MultiTaskRegressor(zoo.PooledTasks(), **QUICK), {}),
     "tasks in a column": (MultiTaskRegressor(zoo.PooledTasks(), task=0, **QUICK), {"check_dtype_object": NO_LABEL}),
     "a population": (
-        MultiTaskRegressor(zoo.NIWLinear(), **QUICK),
+        MultiTaskRegressor(zoo.NIWLinear(), task=None, **QUICK),
         {"check_sample_weight_equivalence_on_dense_data": SAMPLED},
     ),
     "labels": (
@@ -226,12 +226,16 @@ def test_what_is_wrong_with_a_task_is_said(table):
         alone.predict(X[["a", "b"]], task="u")
 
 
-def test_a_model_of_many_tasks_warns_where_there_is_none(table):
+def test_a_model_of_many_tasks_refuses_that_there_is_none_unless_it_was_told(table):
     estimator = MultiTaskRegressor(zoo.MultiTaskKernelMachine(likelihood="gaussian"), **QUICK)
-    with pytest.warns(
-        UserWarning, match=r"no task was named, and MultiTaskKernelMachine learns .* with task="
+    X, y = table[["a", "b"]], table["y"]
+    with pytest.raises(
+        ValueError, match=r"no task was named, and MultiTaskKernelMachine learns .* with task="
     ):
-        estimator.fit(table[["a", "b"]], table["y"])
+        estimator.fit(X, y)
+    assert len(estimator.fit(X, y, task=table["school"]).tasks_) == 6
+    told = estimator.set_params(task=None).fit(X, y)
+    assert list(told.tasks_) == ["one task"] and told.fit_.data.task_column is None
 
 
 def test_a_continuous_task_variable_is_a_column(table):

@@ -390,7 +390,7 @@ def test_whole_floats_are_positions_in_arrays(fit):
 
 def test_a_model_of_several_tasks_asks_for_them():
     data = zoo.MultiTaskData.from_frame(FRAME, "y", features=FEATURES)
-    with pytest.warns(UserWarning, match="the data have one task, because task was not named, and NIWLinear"):
+    with pytest.raises(ValueError, match="the data have one task, because task was left out, and NIWLinear"):
         zoo.NIWLinear().fit(data, "em", progress=False)
     zoo.PooledTasks().fit(data, draws=2, chains=1, progress=False)
 

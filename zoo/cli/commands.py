@@ -127,7 +127,9 @@ def fit(
     data: Annotated[Path, typer.Option(help="CSV file with a header, one row per observation.")],
     out: Annotated[Path, typer.Option(help="NetCDF file to write, a new one.")],
     y: Annotated[str | None, typer.Option(help="Column of the response or label.")] = None,
-    task: Annotated[str | None, typer.Option(help="Column of the task. Default: one task.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help='Column of the task; "" where all rows are one task.')
+    ] = None,
     t: Annotated[
         list[str] | None,
         typer.Option(

@@ -47,8 +47,10 @@ def training_data(
         )
     if y is None:
         raise ValueError("--y is missing. Name the column of the response, or give a formula by --formula.")
+    from zoo.data.columns import LEFT_OUT
     from zoo.data.multitask import MultiTaskData
 
+    left_out, task = task is None, task or None
     table = read_csv(path, [task], [*(features or ()), *t])
     columns = {"--y": [y], "--task": [task] if task else None, "--t": list(t)}
     columns |= {"--weight": [weight] if weight else None, "--choice": [choice] if choice else None}
@@ -58,7 +60,7 @@ def training_data(
     data = MultiTaskData.from_frame(
         _with_ordered_tasks(table, task),
         y=y,
-        task=task,
+        task=LEFT_OUT if left_out else task,
         # No features where other options have taken all columns: the model may have a constant of its own.
         features=[] if features is None and set(table.columns) <= others else features,
         t=list(t) or None,

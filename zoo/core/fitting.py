@@ -13,6 +13,7 @@ from zoo.core.auto_draws import AutoDraws
 from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import mark_if_interrupted
 from zoo.core.data_look import level_without_constant, look_at_data
+from zoo.core.data_use import require_data_used, warn_of_steady_slopes, warn_of_unused_t
 from zoo.core.fit import Fit
 from zoo.core.keep import choose_keep, keep_with_workers
 from zoo.core.manifest import describe_run
@@ -94,6 +95,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
         more = partial(choose_keep, model, prepared, y, method, run, keep)
         run = run._replace(until=auto.begin(model.variable_dims(prepared, y), more))
     _warn_of_a_missing_constant(model, data, prepared, y)
+    warn_of_steady_slopes(model, data, prepared, y)
     look = data_look(model, prepared, y) if method.has_chains else ""
     if asked.progress and look:
         print(look)
@@ -125,12 +127,9 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
 
 
 def _say_what_data_are(model: Model, data: MultiTaskData, progress: bool) -> None:
-    """Warn of data with one task that nobody named, and print how labels were read."""
-    if model.shares_tasks and data.task_names == ("all",) and data.task_column is None:
-        warn_user(
-            f"the data have one task, because task was not named, and {type(model).__name__} learns what tasks have "
-            "in common. Pass task=... to MultiTaskData.from_frame or from_arrays."
-        )
+    """Refuse or warn of what the data name and the model leaves aside, and print how labels were read."""
+    require_data_used(model, data, says=progress)
+    warn_of_unused_t(model, data)
     if progress and model.likelihood.labels:
         negative, positive = label_values(data.y)
         if negative == 0.0:

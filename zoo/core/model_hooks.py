@@ -57,7 +57,12 @@ class ModelHooks(OwnPriors):
     """Whether the features may be a sparse matrix."""
 
     shares_tasks: ClassVar[bool] = False
-    """Whether it is a model of what tasks have in common. Then ``fit`` warns of data with one unnamed task."""
+    """Whether it is a model of what tasks have in common. Then ``fit`` refuses data whose task was left out."""
+
+    advice_for_tasks: ClassVar[str] = ""
+    """A sentence that says what to do with several tasks, of a model that makes nothing of them; ``fit`` then refuses
+    data whose task column was named, and puts its name in the place of ``{column}``. Empty where a model uses tasks, or
+    pools them on purpose."""
 
     for_many_tasks: ClassVar[str] = ""
     """A sentence that says what to use where there are more tasks than its draws have room for."""

@@ -14,11 +14,13 @@ from zoo.support.frames import Labelled, in_order_of_names, read_column, read_ta
 from zoo.support.words import counted
 
 __all__ = [
+    "LEFT_OUT",
     "as_table",
     "graded",
     "listed",
     "others",
     "positions",
+    "refuse_response",
     "require_one_column",
     "require_same_rows",
     "rows_at",
@@ -28,6 +30,17 @@ __all__ = [
     "weights",
     "weights_of_entries",
 ]
+
+
+class _LeftOut:
+    """The default of an argument that differs from None."""
+
+    def __repr__(self) -> str:
+        return "<left out>"
+
+
+LEFT_OUT: Any = _LeftOut()
+"""The value of ``task`` where it was not given, so that None is what somebody wrote."""
 
 
 def listed(value: Any, argument: str) -> list[Any]:
@@ -48,6 +61,13 @@ def require_names(**given: Any) -> None:
                 f"{argument} is a {type(value).__name__}, which is no name of a column of df. Give one name; values "
                 "that are in no table go to MultiTaskData.from_arrays."
             )
+
+
+def refuse_response(y: Any, **arguments: Sequence[Any]) -> None:
+    """Raise where the columns of another argument hold the response."""
+    for argument, columns in arguments.items():
+        if y in columns:
+            raise ValueError(f"{argument} holds {y!r}, which is the response. Name another column.")
 
 
 def positions(rows: Any) -> np.ndarray:
@@ -180,6 +200,15 @@ def task_variable(
     if t_names is None and isinstance(t, pd.Series) and t.name is not None:
         t_names = [str(t.name)]
     values: Any = t if isinstance(t, pd.DataFrame) else as_array(t, "t")
+    for j in range(values.shape[1] if isinstance(values, pd.DataFrame) else 0):
+        if _holds_names(values.iloc[:, j]):
+            name = str(values.columns[j])
+            raise ValueError(
+                f"t column {name!r} holds names, and t is for numbers, as of places and times. Pass the column as "
+                f"task={name!r}, and give the model a component over tasks, which gives each name a level of its own: "
+                f'zoo.VaryingComponent(kernel=zoo.kernels.TaskTree.from_frame(df, [{name!r}]), features="intercept") '
+                "beside the others in task_kernel. Or leave the column out."
+            )
     if values.ndim == 1:
         values = values[:, None]
     labels = names(t_names, "t_names", values.shape[1], prefix="t") if values.ndim == 2 else None
@@ -187,6 +216,14 @@ def task_variable(
     if len(matrix) != n_rows:
         raise ValueError(f"t has {counted(len(matrix), 'row')} and X has {n_rows}. Give both the same rows.")
     return matrix, labels
+
+
+def _holds_names(column: pd.Series) -> bool:
+    """Whether a column holds text other than numbers."""
+    known = column[column.notna()]
+    if not len(known) or not all(isinstance(value, str) for value in known):
+        return False
+    return bool(pd.to_numeric(known.astype(str), errors="coerce").isna().any())
 
 
 def weights(weight: Any, n_rows: int) -> np.ndarray:

@@ -12,10 +12,12 @@ import pandas as pd
 from zoo.data.categories import CategoryDesign, is_category
 from zoo.data.choices import choice_codes
 from zoo.data.columns import (
+    LEFT_OUT,
     as_table,
     graded,
     listed,
     others,
+    refuse_response,
     require_names,
     require_one_column,
     require_same_rows,
@@ -27,6 +29,7 @@ from zoo.data.columns import (
     weights_of_entries,
 )
 from zoo.data.gaps import MISSING, complete_rows, gaps_of, require_known_values, without_gaps
+from zoo.data.group_numbers import warn_of_group_numbers
 from zoo.data.rows import TaskRows
 from zoo.support.checks import (
     finite_inputs,
@@ -54,7 +57,7 @@ class Constructed(TaskRows):
         cls,
         X: Any,
         y: Any,
-        task: Any = None,
+        task: Any = LEFT_OUT,
         t: Any = None,
         task_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -76,8 +79,9 @@ class Constructed(TaskRows):
             Responses or labels. Categories that have names become grades 1, 2, ... in their order, for
             :class:`zoo.Ordinal`.
         task : (N,) array_like, optional
-            Task of each row: names, or integers 0 .. T-1 when ``task_names`` is given. Left out: one task. The name
-            of a named column is remembered as ``task_column``, unless a feature has it.
+            Task of each row: names, or integers 0 .. T-1 when ``task_names`` is given. None: one task. Left out: one
+            task too, which models of what tasks have in common refuse. The name of a named column is remembered as
+            ``task_column``, unless a feature has it.
         t : (N, P) or (N,) array_like of float, or table, optional
             Continuous task variable.
         task_names : sequence of T str, optional
@@ -105,6 +109,7 @@ class Constructed(TaskRows):
             Names the argument and the first offending row, task or column; or the rows of two arguments have
             different labels (an index of pandas, a coordinate of xarray).
         """
+        left_out, task = task is LEFT_OUT and task_names is None, None if task is LEFT_OUT else task
         beside = (X, y, task, t, weight, choice)
         rows_of = {
             "X": read_table(X, "X", texts(feature_names), others(beside, X)),
@@ -151,6 +156,7 @@ class Constructed(TaskRows):
             incomplete=gaps is not None,
             choice=None if choice is None else choice_codes(choice, codes, n_rows),
             choice_column=None if chosen_from in (None, *features) else str(chosen_from),
+            task_left_out=left_out,
         )
 
     @classmethod
@@ -158,7 +164,7 @@ class Constructed(TaskRows):
         cls,
         df: Any,
         y: str,
-        task: str | None = None,
+        task: str | None = LEFT_OUT,
         features: Sequence[str] | None = None,
         t: str | Sequence[str] | None = None,
         weight: str | None = None,
@@ -174,11 +180,13 @@ class Constructed(TaskRows):
             Also a Dataset of xarray whose variables have one dim, a dict of columns, or a structured array.
         y, task : str
             Columns with the response and the task. Task values become task names, in sorted order, and the column's
-            name is remembered: predictions read it in tables.
+            name is remembered: predictions read it in tables. None, or left out: as in :meth:`from_arrays`.
         features : sequence of str, optional
-            Columns to use as features; default: every other column. An empty list: no features, for models with an
-            intercept of their own (:class:`zoo.VaryingCoefficientGP`). A column of categories or of text becomes one
-            feature of 0 and 1 for each level but the first, ``city[Rome]``; tables of rows to predict are coded alike.
+            Columns to use as features. Default: every other column, with a warning of whole numbers that look like
+            names of groups, by the rule of :func:`zoo.data.group_numbers.numbers_of_groups`. An empty list: none, for
+            models with an intercept of their own (:class:`zoo.VaryingCoefficientGP`). A column of categories or of
+            text becomes one feature of 0 and 1 for each level but the first, ``city[Rome]``; tables of rows to predict
+            are coded alike.
         t : str or sequence of str, optional
             Columns of a continuous task variable; their names become ``t_names``.
         weight : str, optional
@@ -202,6 +210,7 @@ class Constructed(TaskRows):
         ValueError
             Names the column that ``df`` lacks, or the first offending row.
         """
+        left_out, task = task is LEFT_OUT, None if task is LEFT_OUT else task
         df = as_table(df)
         if not isinstance(df, pd.DataFrame):
             raise TypeError(
@@ -243,20 +252,14 @@ class Constructed(TaskRows):
         task_labels, task_values = None, None
         if task is not None:
             task_labels, task_values = task_column(df[task])
-        for argument, columns in (
-            ("task", [task]),
-            ("weight", [weight]),
-            ("choice", [choice]),
-            ("t", t_columns),
-            ("features", features),
-        ):
-            if y in columns:
-                raise ValueError(f"{argument} holds {y!r}, which is the response. Name another column.")
+        refuse_response(y, task=[task], weight=[weight], choice=[choice], t=t_columns, features=features)
+        if others:
+            warn_of_group_numbers(df, [c for c in numeric if c not in of_tasks], y, task is not None)
         X = df[features] if design is None else design.features(df.rename(columns=str))
         data = cls.from_arrays(
             X=X,
             y=df[y],
-            task=task_values,
+            task=LEFT_OUT if left_out else task_values,
             t=df[t_columns] if t_columns else None,
             task_names=task_labels,
             feature_names=list(X.columns),

@@ -94,6 +94,8 @@ class MultiTaskData(Summarised):
     units, shared_units : Units, optional
         Of data as a model sees them: the location and scale in which its default priors are stated, of ``inputs`` and
         y, and of ``shared``.
+    task_left_out : bool
+        Whether nobody said what the tasks are. Models of what tasks have in common refuse such data.
     """
 
     @classmethod

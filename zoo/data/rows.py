@@ -107,6 +107,7 @@ class TaskRows:
     stands_for: int = 0
     units: Any = None
     shared_units: Any = None
+    task_left_out: bool = False
 
     def __post_init__(self) -> None:
         t_names = None if self.t is None else names(self.t_names, "t_names", self.t.shape[1], prefix="t")

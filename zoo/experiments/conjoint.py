@@ -151,7 +151,7 @@ def _root(Q: np.ndarray) -> np.ndarray:
 
 def one_machine(train: MultiTaskData, gamma: float) -> np.ndarray:
     """Coefficients (D, T) of one support vector machine for the rows of all tasks."""
-    pooled = MultiTaskData.from_arrays(train.X, train.y)
+    pooled = MultiTaskData.from_arrays(train.X, train.y, task=None)
     return np.repeat(machine(pooled, 1.0, gamma), train.n_tasks, axis=1)
 
 

@@ -23,10 +23,9 @@ from zoo.data.columns import task_column
 from zoo.data.multitask import MultiTaskData, with_ones
 from zoo.data.new_rows import column_labels
 from zoo.sklearn.parameters import FactoryParameters
-from zoo.sklearn.rows import Rows, read_rows
+from zoo.sklearn.rows import AS_ARGUMENT, Rows, column_of, read_rows
 from zoo.sklearn.scaling import needs_constant, standardized
 from zoo.support.frames import read_column
-from zoo.support.warning_types import warn_user
 from zoo.support.words import counted
 
 __all__ = ["MultiTaskEstimator"]
@@ -49,7 +48,7 @@ class MultiTaskEstimator(FactoryParameters):
         factory: Any,
         *,
         method: str | None = None,
-        task: Any = None,
+        task: Any = AS_ARGUMENT,
         t: Any = None,
         standardize: bool = True,
         fit_intercept: Any = "auto",
@@ -139,12 +138,13 @@ class MultiTaskEstimator(FactoryParameters):
 
     def _prepared(self, factory: ModelFactory, data: MultiTaskData, task: pd.Series | None) -> MultiTaskData:
         """The data, standardized and with a constant feature where that is asked for."""
-        if task is None and factory.shares_tasks:
-            warn_user(
+        if task is None and factory.shares_tasks and self.task is not None:
+            raise ValueError(
                 f"no task was named, and {type(factory).__name__} learns what tasks have in common. Make the "
-                f"{type(self).__name__} with task=, a column of X, or pass the argument task."
+                f"{type(self).__name__} with task=, a column of X, or pass the argument task. If all rows are of one "
+                "task, make it with task=None."
             )
-        if task is not None and isinstance(self.task, str):
+        if isinstance(column_of(self), str):
             data = replace(data, task_column=self.task)
         if self.standardize and data.is_sparse and factory.sparse_inputs:
             raise ValueError("X is sparse, and standardize=True would fill it. Pass standardize=False.")
@@ -249,7 +249,7 @@ class MultiTaskEstimator(FactoryParameters):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = bool(
-            isinstance(self.factory, ModelFactory) and self.factory.sparse_inputs and self.task is None
+            isinstance(self.factory, ModelFactory) and self.factory.sparse_inputs and column_of(self) is None
         )
         tags.target_tags.required = True
         return tags

@@ -29,9 +29,9 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     method : str, optional
         One of ``factory.methods``; default: what the factory takes for the data.
     task : str or int, optional
-        Column of X that holds the task of each row: its name in a table, or its position. Left out,
-        the tasks are the argument ``task`` of ``fit`` and ``predict``; without both there is one
-        task.
+        Column of X that holds the task of each row: its name in a table, or its position. None:
+        there is one task. Left out ("argument"), the tasks are the argument ``task`` of ``fit`` and
+        ``predict``; without both, a model of what tasks have in common refuses to be fitted.
     t : str, int or list, optional
         Columns of X that hold a continuous task variable.
     standardize : bool

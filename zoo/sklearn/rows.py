@@ -18,7 +18,11 @@ from zoo.support.words import counted
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["Rows", "column_at", "read_rows", "task_labels"]
+__all__ = ["AS_ARGUMENT", "Rows", "column_at", "column_of", "read_rows", "task_labels"]
+
+
+AS_ARGUMENT = "argument"
+"""What ``task`` of an estimator is where it was left out: the argument of ``fit`` says the tasks, if anything."""
 
 
 class Rows(NamedTuple):
@@ -42,6 +46,11 @@ class Rows(NamedTuple):
     t_names: list[str] | None
 
 
+def column_of(estimator: Any) -> Any:
+    """The column of X that holds the task: its name or position, or None."""
+    return None if isinstance(estimator.task, str) and estimator.task == AS_ARGUMENT else estimator.task
+
+
 def read_rows(estimator: Any, X: Any, task: Any, reset: bool) -> Rows:
     """Read X with the columns that ``estimator.task`` and ``estimator.t`` name, or the argument ``task``.
 
@@ -56,11 +65,12 @@ def read_rows(estimator: Any, X: Any, task: Any, reset: bool) -> Rows:
     places = (
         [] if estimator.t is None else [estimator.t] if _is_key(estimator.t) else listed(estimator.t, "t")
     )
-    keys = [*([] if estimator.task is None else [estimator.task]), *places]
-    if task is not None and estimator.task is not None:
+    column = column_of(estimator)
+    keys = [*([] if column is None else [column]), *places]
+    if task is not None and column is not None:
         raise ValueError(
-            f"the task is given twice: by the argument task, and by column {estimator.task!r} of X, which the "
-            f"estimator was made with. Make the {type(estimator).__name__} with task=None, or leave the argument out."
+            f"the task is given twice: by the argument task, and by column {column!r} of X, which the estimator "
+            f"was made with. Make the {type(estimator).__name__} without task, or leave the argument out."
         )
     read = _of_table if _has_columns(X) else _of_array
     rows = read(estimator, X, keys, len(places), reset)
@@ -116,7 +126,7 @@ def column_at(columns: Sequence[Any] | int, key: Any, argument: str) -> int:
         raise ValueError(f"X has no column {key!r}, which {argument} names. {shown}.")
     raise ValueError(
         f"{argument} is the name {key!r}, and X has no names of columns. Give X as a table, {argument} as the "
-        "position of a column, or, for tasks, task=None here and the argument task of fit and predict."
+        "position of a column, or, for tasks, the argument task of fit and predict."
     )
 
 

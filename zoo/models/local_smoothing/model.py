@@ -106,6 +106,9 @@ class KernelLocalSmoothing(LocalDescription):
     paper: ClassVar[str] = "fan2008"
     constraints: ClassVar[dict[str, str]] = {"bandwidth": "> 0", "lam": "> 0", "noise": "> 0"}
     needs_t: ClassVar[bool] = True
+    advice_for_tasks: ClassVar[str] = (
+        "Use VaryingCoefficientGP, with a component over tasks beside those over t."
+    )
     serves_gaps: ClassVar[bool] = False
 
     # ---------------------------------------------------------------- hooks

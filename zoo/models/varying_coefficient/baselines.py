@@ -33,6 +33,7 @@ class PooledGP(VaryingCoefficientGP):
     """
 
     paper: ClassVar[str] = "bussas2015"
+    advice_for_tasks: ClassVar[str] = ""  # it pools the tasks, and a yardstick is to do so
 
     task_kernel: Any = ()
     inputs: str = "x"

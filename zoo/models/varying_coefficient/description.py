@@ -171,6 +171,16 @@ class VaryingDescription(ModelFactory):
         return any(not component.on_tasks for component in self.components)
 
     @property
+    def advice_for_tasks(self) -> str:  # type: ignore[override]
+        """What to do with several tasks, unless a component is over tasks."""
+        if any(component.on_tasks for component in self.components):
+            return ""
+        return (
+            "Give each task a level of its own by a component over tasks, beside the others in task_kernel: "
+            'zoo.VaryingComponent(kernel=zoo.kernels.TaskTree.from_frame(df, [{column}]), features="intercept").'
+        )
+
+    @property
     def needs_features(self) -> bool:  # type: ignore[override]
         """Whether the data must have features. The constant one serves where coefficients are independent."""
         return self.has_covariance or not self.has_constant

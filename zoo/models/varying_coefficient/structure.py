@@ -26,6 +26,7 @@ from typing import Any
 import pandas as pd
 import pymc as pm
 
+from zoo.core.data_use import require_data_used
 from zoo.core.fit import Fit
 from zoo.core.methods import UnsupportedMethodError
 from zoo.data.multitask import MultiTaskData
@@ -110,6 +111,7 @@ class ChoosesStructure(VaryingDescription):
         flag(curved, "curved")
         self._require_pilot(data)
         self.validate(data)
+        require_data_used(self, data)
         search = StructureSearch(replace(self, structure="given"), data, progress)
         search.climb()
         search.leave_out()

@@ -73,15 +73,25 @@ def nonparametric_max_margin(axes: Axes) -> None:
     axes.tick_params(which="minor", length=0)
 
 
-def niw_linear(axes: Axes) -> None:
+def hierarchical_linear(axes: Axes) -> None:
     """Lines of tasks with few rows, and the line of the population."""
+    _lines(axes, zoo.HierarchicalLinear())
+
+
+def niw_linear(axes: Axes) -> None:
+    """Lines of tasks with few rows, and the line of the population, under the paper's prior."""
+    _lines(axes, zoo.NIWLinear())
+
+
+def _lines(axes: Axes, model: zoo.ModelFactory) -> None:
+    """Lines of tasks from one population, as a model finds them."""
     rng = np.random.default_rng(SEED)
     task = np.repeat(np.arange(12), 4)
     lines = rng.multivariate_normal([1.0, 0.8], [[0.6, 0.2], [0.2, 0.15]], 12)
     x = rng.uniform(-2.0, 2.0, len(task))
     y = lines[task, 0] + lines[task, 1] * x + 0.3 * rng.standard_normal(len(task))
     data = zoo.MultiTaskData.from_arrays(x[:, None], y, task, feature_names=["x"]).add_intercept()
-    posterior = zoo.NIWLinear().fit(data, **SHORT).posterior.mean(("chain", "draw"))
+    posterior = model.fit(data, **SHORT).posterior.mean(("chain", "draw"))
     ends = np.array([-2.0, 2.0])
     for number in range(12):
         own = posterior["coefficients"].isel(task=number)
@@ -259,6 +269,7 @@ def pooled_tasks(axes: Axes) -> None:
 PICTURES: dict[str, Callable[[Axes], None]] = {
     "MaxMargin": max_margin,
     "NonparametricMaxMargin": nonparametric_max_margin,
+    "HierarchicalLinear": hierarchical_linear,
     "NIWLinear": niw_linear,
     "NIWGaussianProcess": niw_gaussian_process,
     "MultiLaplaceGP": multi_laplace,

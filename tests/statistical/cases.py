@@ -100,6 +100,11 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
     ],
     # The finite process of the model is that of the Gibbs sampler in the limit of many columns.
     "NonparametricMaxMargin": [{**_TUBE, "K_max": 400}],
+    # Half-t laws of the default have no mean, and most of their draws say nothing of a sampler.
+    "HierarchicalLinear": [
+        {"delta": 4.0, "mean_scale": 0.8, "sd_scale": 0.5},
+        {"delta": 4.0, "mean_scale": 1.5, "sd_scale": 0.5, "likelihood": "logistic"},
+    ],
     "NIWLinear": [{}, {"likelihood": "logistic"}],
     "MultiTaskKernelMachine": [
         {},

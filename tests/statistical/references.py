@@ -12,7 +12,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tests.statistical import exact, exact_population
 from tests.statistical.cases import small_data
 from zoo.core.factory import ModelFactory
 from zoo.data.multitask import MultiTaskData
+from zoo.data.units import Units
 from zoo.registry import FACTORIES, get_factory
 from zoo.support.files import staged_file
 
@@ -46,6 +47,7 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 NUTS = {"target_accept": 0.999}
 # NUTS is the only method of these that draws from the posterior of all variables; what it is held against instead.
 NO_REFERENCE = {
+    "HierarchicalLinear": "quadrature, in tests/models, and joint draws, in test_own_mean.py",
     "KernelLocalSmoothing": "the closed form, in tests/models",
     "MultiLaplaceGP": "importance sampling from the prior, in tests/models",
     "NonisotropicVaryingCoefficients": "the closed form given hyper-parameters, in tests/models",
@@ -72,6 +74,12 @@ class Reference:
 
     @property
     def data(self) -> MultiTaskData:
+        """Rows under priors in absolute numbers, as the references were made."""
+        rows = self._rows
+        return replace(rows, units=Units.of_size(rows.n_features))
+
+    @property
+    def _rows(self) -> MultiTaskData:
         if self.model == "NIWGaussianProcess":
             return repeated_inputs()
         if self.model == "NIWLinear":

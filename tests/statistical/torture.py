@@ -66,6 +66,8 @@ SUBJECTS = (
     Subject("MaxMargin", {"likelihood": "hinge"}, "labels"),
     Subject("NonparametricMaxMargin", _TUBE, "real"),
     Subject("NonparametricMaxMargin", {"likelihood": "hinge"}, "labels"),
+    Subject("HierarchicalLinear", {}, "real"),
+    Subject("HierarchicalLinear", {"likelihood": "logistic"}, "labels"),
     Subject("NIWLinear", {}, "real"),
     Subject("NIWLinear", {"likelihood": "logistic"}, "labels"),
     # A sweep takes O(T n^3) for n rows, and a draw holds n^2 numbers.

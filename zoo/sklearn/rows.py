@@ -22,7 +22,7 @@ __all__ = ["AS_ARGUMENT", "Rows", "column_at", "column_of", "read_rows", "task_l
 
 
 AS_ARGUMENT = "argument"
-"""What ``task`` of an estimator is where it was left out: the argument of ``fit`` says the tasks, if anything."""
+"""The default of ``task`` of an estimator, whose tasks are then the argument of ``fit``, or nothing."""
 
 
 class Rows(NamedTuple):

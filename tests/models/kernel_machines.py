@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -17,9 +19,15 @@ DRAWS = {"draws": 20, "tune": 5, "chains": 1, "random_seed": 1, "progress": Fals
 
 def simulated_tasks(loss="epsilon_insensitive", T=4, D=2, seed=8, rows=(8, 6, 9, 7)):
     cov = 0.5 * np.eye(D + 1)
-    return simulate_matrix_normal(
+    data = simulate_matrix_normal(
         T, D, list(rows), loss=loss, intercept=True, feature_cov=cov, task_cov=np.eye(T), random_seed=seed
     )[0]
+    return in_units(data)
+
+
+def in_units(data):
+    """The data in units of the default priors, without saying so."""
+    return replace(data.standardize(), transform=None)
 
 
 def aligned_tasks(seed=2):

@@ -270,7 +270,9 @@ def test_few_rows_and_little_noise_in_closed_form():
     """
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(10, 40)), np.arange(10) % 2
-    data = zoo.MultiTaskData.from_arrays(X, X[:, 0] + 0.1 * rng.normal(size=10), task)
+    X /= np.sqrt(np.mean(X**2, axis=0))  # in units of the default priors
+    y = X[:, 0] + 0.1 * rng.normal(size=10)
+    data = zoo.MultiTaskData.from_arrays(X, y / np.sqrt(np.mean(y**2)), task)
     K = kernel_matrix(MeanRegularised(n_tasks=2, lam=0.3), points_of(data))
     for noise, error in ((1e-1, 1e-6), (1e-3, 1e-4), (1e-4, 1e-2), (1e-5, 0.5)):
         fit = Machine(lam=0.3, amplitude=1.0, likelihood=Gaussian(noise=noise)).fit(data, "exact", **DRAWS)

@@ -27,6 +27,8 @@ def make_data(T=4, D=2, n=9, seed=0, weight=True):
     w = 1.0 + 0.5 * rng.standard_normal((T, D))
     y = np.einsum("nd,nd->n", X, w[task]) + 0.5 * rng.standard_normal(len(task))
     h = rng.gamma(3.0, 0.5, len(task)) if weight else None
+    # In units of the default priors.
+    X, y = (v / np.sqrt(np.average(v**2, axis=0, weights=h)) for v in (X, y))
     return zoo.MultiTaskData.from_arrays(X, y, task, weight=h)
 
 

@@ -25,12 +25,14 @@ def _data(loss: str, n_tasks: int = 3, n_features: int = 2, n_rows: int = 8) -> 
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(n_tasks), n_rows)
     X = rng.standard_normal((len(task), n_features))
+    X /= np.sqrt(np.mean(X**2, axis=0))  # in units of the default priors
     f = np.einsum("nd,nd->n", X, rng.standard_normal((n_tasks, n_features))[task])
     if loss == "hinge":
         y = np.where(f + rng.standard_normal(len(f)) > 0, 1, -1)
     else:
         y = f + 0.5 * rng.standard_normal(len(f))
-    return zoo.MultiTaskData.from_arrays(X, y, task).standardize()
+        y /= np.sqrt(np.mean(y**2))
+    return zoo.MultiTaskData.from_arrays(X, y, task)
 
 
 LOSSES = ["hinge", "epsilon_insensitive"]

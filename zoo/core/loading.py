@@ -29,6 +29,7 @@ from zoo.data.categories import CategoryDesign
 from zoo.data.formula import FormulaDesign
 from zoo.data.learned_mean import LearnedMean
 from zoo.data.multitask import MultiTaskData, Transform
+from zoo.data.units import Units
 from zoo.likelihoods.base import Likelihood
 from zoo.likelihoods.resolve import likelihood_class, likelihoods
 from zoo.support.checks import finite_inputs, finite_matrix, finite_vector, names, whole_number
@@ -107,6 +108,7 @@ def load(
         grades,
         choices,
         rows,
+        units,
     ) = (
         _json_attribute(tree, name, source) if name in tree.attrs else None
         for name in ("zoo_transform", *OPTIONAL)
@@ -125,6 +127,7 @@ def load(
             data,
             task_column=_column(task_column, "zoo_task_name"),
             choice_column=_column(choices, "zoo_choice_column"),
+            units=_units(units, len(data.feature_names), "zoo_units" in tree.attrs),
             stands_for=0 if rows is None else whole_number(rows, "zoo_stands_for", 1),
             shared_names=_known_names(shared or (), data.feature_names, "zoo_shared"),
             design=_design(formula, tree["constant_data"]),
@@ -275,6 +278,20 @@ def _transform_from_json(saved: Any, n_features: int) -> Transform | None:
     if (x_scale <= 0.0).any() or y_scale <= 0.0:
         raise ValueError("the transform has a scale that is not above 0")
     return Transform(x_mean, x_scale, y_mean, y_scale)
+
+
+def _units(saved: Any, n_features: int, said: bool) -> Units | None:
+    """Units of default priors: of a file, None where they follow from the data; of old files, those of the data."""
+    if not said:
+        return Units.of_size(n_features)
+    numbers = _transform_from_json(saved, n_features)
+    if numbers is None:
+        return None
+    level = saved["level"]
+    if level is not None:
+        at, value = level
+        level = whole_number(at, "the level of zoo_units", 0), float(value)
+    return Units(numbers.x_mean, numbers.x_scale, numbers.y_mean, numbers.y_scale, level)
 
 
 def _positions(values: Any, name: str, n_rows: int, size: int) -> np.ndarray:

@@ -51,6 +51,7 @@ OPTIONAL = (
     "zoo_grades",
     "zoo_choice_column",
     "zoo_stands_for",
+    "zoo_units",
 )
 GROUPS = ("posterior", "observed_data", "constant_data")
 OPTIONAL_GROUPS = ("moments",)
@@ -171,6 +172,12 @@ def _transform_to_json(transform: Transform | None) -> dict[str, Any] | None:
     }
 
 
+def _units_to_json(units: Any) -> dict[str, Any] | None:
+    """Units that were given, as those of a fit that has grown; None where they follow from the data."""
+    numbers = _transform_to_json(units)
+    return None if numbers is None else {**numbers, "level": units.level}
+
+
 def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     """Write a fit to a NetCDF file under a temporary name, then rename it; see :meth:`Fit.save`."""
     require_new(path, overwrite)
@@ -185,6 +192,8 @@ def save(fit: Fitted, path: str | os.PathLike[str], overwrite: bool = False) -> 
         zoo_spec=json.dumps(fit.factory.to_spec()),
         zoo_method=fit.method,
         zoo_transform=json.dumps(_transform_to_json(fit.data.transform)),
+        # Without it a file is of a time when default priors were on the scale of the data.
+        zoo_units=json.dumps(_units_to_json(fit.data.units)),
         zoo_conditioned=json.dumps(fit.conditioned),
         **({} if fit.data.task_column is None else {"zoo_task_name": json.dumps(fit.data.task_column)}),
         **(

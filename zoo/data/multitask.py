@@ -336,6 +336,7 @@ class MultiTaskData(Summarised):
             feature_names=(name, *own),
             shared_names=tuple(f for f in self.shared_names if f in own),
             learned_mean=described_mean(self, name, seen, fitted, repr(estimator), whole_tasks),
+            units=None,
         )
 
     def select_tasks(self, tasks: Sequence[str]) -> MultiTaskData:
@@ -371,6 +372,7 @@ class MultiTaskData(Summarised):
             inputs=transform.apply_x(self.inputs),
             y=transform.apply_y(self.y),
             transform=transform,
+            units=None,
         )
 
     def add_intercept(self, name: str = "intercept") -> MultiTaskData:
@@ -390,6 +392,7 @@ class MultiTaskData(Summarised):
             feature_names=(*self.feature_names, name),
             transform=transform,
             intercept=name,
+            units=None,
         )
 
 

@@ -137,10 +137,11 @@ class KernelMachineDescription(ModelFactory):
     def units(self, data: MultiTaskData) -> Units:
         """The units of features and responses in which the word's kernel is; those of the data of any other kernel.
 
-        A metric Q that was handed over is for the features of the data, and so are features that are very many.
+        A metric Q, or an amplitude, that was handed over is for the features of the data; and where these are very
+        many, they are taken as they are.
         """
         own: Any = data.units
-        default = isinstance(self.kernel, str) and isinstance(self.Q, str)
+        default = all(isinstance(value, str) for value in (self.kernel, self.Q, self.amplitude))
         changed = type(self).covariance_function is not KernelMachineDescription.covariance_function
         if own is None or not default or changed or data.n_features > _MOST_IN_UNITS:
             return Units.of_size(data.n_features)

@@ -377,7 +377,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
         return KernelGibbs(
             prior=space,
             start=start,
-            y=y,
+            y=space.y,
             weight=np.ones(len(y)) if data.weight is None else data.weight,
             task=data.task,
             augmentation=augmentation,

@@ -14,7 +14,7 @@ from zoo.data.multitask import MultiTaskData
 
 __all__ = ["PENDING_UNITS", "UnitTests"]
 
-PENDING_UNITS = frozenset({"NIWLinear", "NIWGaussianProcess", "MultiLaplaceGP", "KernelLocalSmoothing"})
+PENDING_UNITS = frozenset({"NIWGaussianProcess", "MultiLaplaceGP", "KernelLocalSmoothing"})
 """Models of this package whose default priors are not yet in units of the data."""
 
 # Of the standard deviation of predictions, and of the spread of their means: a search ends near its optimum, and not

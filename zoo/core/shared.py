@@ -21,6 +21,7 @@ import pytensor.tensor as pt
 from zoo.core.context import Context
 from zoo.core.factory import ModelFactory
 from zoo.core.hooks import SHARED, ModelData
+from zoo.core.separation import separated_levels
 from zoo.data.further_groups import dense_columns
 from zoo.data.multitask import MultiTaskData
 from zoo.data.within_tasks import range_within_tasks
@@ -28,6 +29,7 @@ from zoo.inference.gibbs.shared_coefficients import SharedFeatures
 from zoo.support.checks import is_sparse, one_of, positive
 from zoo.support.memory import require_memory
 from zoo.support.warning_types import warn_user
+from zoo.support.words import counted
 
 __all__ = ["SharedCoefficients"]
 
@@ -150,6 +152,8 @@ class SharedCoefficients(ModelFactory):
                     "or give each task a level of its own with data.add_intercept()."
                 )
             self._look_at_columns(data, names)
+            if self.likelihood.responses in ("labels", "grades"):
+                _name_separated(data, names)
         return y
 
     def _look_at_columns(self, data: MultiTaskData, names: tuple[str, ...]) -> None:
@@ -244,6 +248,21 @@ class SharedCoefficients(ModelFactory):
         """Names along the dims of the model."""
         effects, _ = _effects(data)
         return {**super().coords(data), **({"effect": effects} if effects else {})}
+
+
+def _name_separated(data: MultiTaskData, names: tuple[str, ...]) -> None:
+    """Warn of shared levels whose rows all have the lowest response, or all the highest one."""
+    levels = separated_levels(data, names)
+    if levels:
+        named = ", ".join(
+            f"{level.name!r} (all of its {counted(level.rows, 'row')} the {'highest' if level.highest else 'lowest'})"
+            for level in levels[:3]
+        )
+        warn_user(
+            f"{counted(len(levels), 'shared level')} lie at one end of y: {named}. The rows bound such a coefficient "
+            "on one side alone, and the prior decides how far it goes to the other: read it as a direction. Join "
+            "levels that mean the same, or give shared_scale a number that you believe in."
+        )
 
 
 def _units_of_shared(data: MultiTaskData) -> np.ndarray:

@@ -54,6 +54,9 @@ class Likelihood:
     augmented_weights: ClassVar[bool] = True
     """Whether that augmentation knows rows of a weight other than 1; else Gibbs samplers refuse weights."""
 
+    sticks_at_ends: ClassVar[bool] = False
+    """Whether that augmentation hardly moves the coefficient of a level whose rows all lie at one end of y."""
+
     weights: ClassVar[bool] = True
     """Whether ``term`` takes a ``weight`` of every row, which multiplies its log likelihood."""
 

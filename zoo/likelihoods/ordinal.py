@@ -80,6 +80,7 @@ class Ordinal(Likelihood):
     """
 
     word: ClassVar[str] = "ordinal"
+    sticks_at_ends: ClassVar[bool] = True
     augmented: ClassVar[bool] = True
     augmented_weights: ClassVar[bool] = False
     responses: ClassVar[Literal["real", "labels", "counts", "grades"]] = "grades"

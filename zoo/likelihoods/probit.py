@@ -29,6 +29,7 @@ class Probit(Likelihood):
     """
 
     word: ClassVar[str] = "probit"
+    sticks_at_ends: ClassVar[bool] = True
     augmented: ClassVar[bool] = True
     augmented_weights: ClassVar[bool] = False
     responses: ClassVar[Literal["real", "labels", "counts"]] = "labels"

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
+from zoo.core.separation import separated_levels
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.em.algorithm import (
     conditional_covariances,
@@ -73,6 +74,11 @@ class NIWEngines(NIWHierarchy):
 
     def unserved(self, method: str) -> str:
         """Why a method that others have cannot do with these fields; nothing where that is not the reason."""
+        if method == "em" and self._conjugate and self.mean_sd is not None:
+            return (
+                f"method 'em' has no estimate under the priors of {type(self).__name__}. Use method='gibbs', or "
+                "zoo.NIWLinear() for one estimate under the prior of its paper."
+            )
         if method == "em" and self._conjugate and self.shared:
             return "method 'em' knows no shared coefficients, and shared names such ones."
         if method == "em" and self._conjugate and self.scale_sd is not None:
@@ -84,6 +90,9 @@ class NIWEngines(NIWHierarchy):
     def choose_method(self, method: str | None, data: MultiTaskData) -> str:
         """The method that a fit takes; raises where it has no shared coefficients."""
         name = super().choose_method(method, data)
+        if name == "gibbs" and method is None and self.likelihood.sticks_at_ends:
+            if separated_levels(data, self.shared_features(data)):
+                return "nuts"
         if name == "gibbs" and self.likelihood.of_choices:
             names, entries = self.shared_features(data), data.n_features * (data.n_features + 3) // 2
             if method is None and (names or data.n_tasks < _PEOPLE_PER_ENTRY * entries):

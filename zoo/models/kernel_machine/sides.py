@@ -52,10 +52,7 @@ class DualSpace(WeightSpace):
     @cached_property
     def _given(self) -> tuple[np.ndarray, np.ndarray] | None:
         """``X R`` and its Gram matrix, where R is known beforehand."""
-        compiled, identity, learned = self._loadings
-        if learned:
-            return None
-        return white_rows(self._rows.X, None if identity else compiled(self.coordinates.start)[2])
+        return None if self.learns_root else white_rows(self._rows.X, self.known_root)
 
     def threads(self) -> Any:
         """One thread for small matrices: several that wait for each other take longer."""
@@ -98,8 +95,7 @@ class SpanSpace(WeightSpace):
 
     @cached_property
     def _span(self) -> Span:
-        compiled, identity, _ = self._loadings
-        return row_span(self.data.inputs, None if identity else compiled(self.coordinates.start)[2])
+        return row_span(self.data.inputs, self.known_root)
 
     def threads(self) -> Any:
         """As for weights of as many features as the span has."""

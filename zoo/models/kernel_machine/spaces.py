@@ -74,24 +74,30 @@ class WeightSpace(Space):
 
     @cached_property
     def _loadings(self) -> tuple[Compiled, bool, bool]:
-        """Loadings at z, whether R is the identity, and whether it depends on z."""
+        """Loadings at z, whether R is known beforehand, and whether it depends on z."""
         z, d, W, R = self._graph
-        compiled = Compiled([z], [d, W] if R is None else [d, W, R], self.fast)
-        return compiled, R is None, self.learns_root
+        learned = self.learns_root
+        return Compiled([z], [d, W, R] if learned else [d, W], self.fast), not learned, learned
+
+    @cached_property
+    def known_root(self) -> np.ndarray | None:
+        """R where it is known beforehand; None for the identity. No compiled function need hold its numbers."""
+        R = self._graph[3]
+        return None if R is None or self.learns_root else np.asarray(R.eval())
 
     @cached_property
     def _pull(self) -> Compiled:
         z, d, W, R = self._graph
         by_d, by_W, by_R = pt.vector("by_d"), pt.matrix("by_W"), pt.matrix("by_R")
-        total = (by_d * d).sum() + (by_W * W).sum() + (0.0 if R is None else (by_R * R).sum())
+        total = (by_d * d).sum() + (by_W * W).sum() + ((by_R * R).sum() if self.learns_root else 0.0)
         gradient = pytensor.grad(total, z, disconnected_inputs="ignore")
         return Compiled([z, by_d, by_W, by_R], gradient)
 
     def numbers(self, z: np.ndarray) -> Loadings:
         """Loadings of the weights at z."""
-        compiled, identity, _ = self._loadings
+        compiled, known, _ = self._loadings
         found = compiled(z)
-        return Loadings(found[0], found[1], None if identity else found[2])
+        return Loadings(found[0], found[1], self.known_root if known else found[2])
 
     def sums(self, omega: np.ndarray, nu: np.ndarray) -> WeightSums:
         """Sums over the rows of each task."""

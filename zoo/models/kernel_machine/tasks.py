@@ -18,20 +18,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytensor.tensor as pt
 import xarray as xr
 
 from zoo.core.methods import UnsupportedMethodError, as_in
+from zoo.core.prior_density import coefficients_density, low_rank_density
 from zoo.data.multitask import MultiTaskData
 from zoo.data.units import Units
 from zoo.latent.function_conditional import covariance_root
 from zoo.models.kernel_machine.description import KernelMachineDescription
+from zoo.models.kernel_machine.space import weight_graph
 from zoo.support.memory import require_memory
 from zoo.support.words import counted
 
 if TYPE_CHECKING:
     from zoo.core.fit import Fit
 
-__all__ = ["drawn_again", "has_own_population", "new_task", "positions", "refusal", "with_common_part"]
+__all__ = [
+    "density_of_coefficients",
+    "drawn_again",
+    "has_own_population",
+    "new_task",
+    "positions",
+    "refusal",
+    "with_common_part",
+]
 
 # What stands for coefficients that are not kept where unseen tasks are drawn: sqrt(c) R v, and d.
 _COMMON, _OWN_VARIANCE = "common_part", "own_variance"
@@ -158,3 +169,22 @@ def _variances(
     numbers |= {name: posterior[name].to_numpy() for name in ("amplitude", "lam") if name in posterior}
     square, lam = np.square(numbers["amplitude"]), np.asarray(numbers["lam"])
     return np.broadcast_to(square * (1.0 - lam), shape), np.broadcast_to(square * lam * n_tasks, shape)
+
+
+def density_of_coefficients(factory: Any, data: MultiTaskData, values: dict[str, Any]) -> Any:
+    """Log prior density of the coefficients under the word's kernel, as a graph; None of other kernels."""
+    if not isinstance(factory.kernel, str):
+        return None
+    numbers, units, white = (
+        {**factory.fixed_parameters(), **values},
+        factory.units(data),
+        values["coefficients"],
+    )
+    if not units.plain:
+        white = units.white(white) * units.y_scale
+    form = factory.linear_form(factory.covariance_function(numbers, data), data)
+    Q = pt.eye(data.n_features) if form.Q is None else form.Q
+    if has_own_population(factory):
+        d, W, _ = weight_graph(form, numbers["amplitude"])
+        return low_rank_density(white, Q, d, W)
+    return coefficients_density(white, Q, numbers["amplitude"] ** 2 * form.task_matrix)

@@ -190,6 +190,7 @@ def test_no_word_where_nothing_is_lost(formula, model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        warnings.simplefilter("ignore", zoo.PriorWarning)
         data = data if model.serves_shared else replace(data, shared_names=())
         model.fit(data, tune=2, **FEW)
 

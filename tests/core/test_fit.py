@@ -276,17 +276,6 @@ def test_data_of_another_type_is_refused():
         zoo.PooledTasks().fit(pd.DataFrame({"a": [1.0]}))
 
 
-@pytest.mark.filterwarnings("ignore:no feature is constant")
-def test_unscaled_responses_are_pointed_out(fit, caplog):
-    rng = np.random.default_rng(0)
-    data = zoo.MultiTaskData.from_arrays(
-        rng.standard_normal((12, 1)), 500 + 40 * rng.standard_normal(12), [0, 1] * 6
-    )
-    with caplog.at_level("WARNING", logger="zoo"):
-        fit.factory.fit(data, draws=2, tune=2, chains=1, random_seed=1, progress=False)
-    assert "data.standardize()" in caplog.text
-
-
 def test_rows_that_are_standardized_already_are_warned_of():
     rng = np.random.default_rng(0)
     raw = zoo.MultiTaskData.from_arrays(
@@ -380,6 +369,7 @@ def test_a_missing_intercept_is_pointed_out(factory, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        warnings.simplefilter("ignore", zoo.PriorWarning)
         factory.fit(data.add_intercept(), **_SHORT)
 
 
@@ -392,6 +382,7 @@ def test_no_intercept_is_asked_for_where_there_are_no_levels(factory, spread):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", zoo.ConvergenceWarning)
+        warnings.simplefilter("ignore", zoo.PriorWarning)
         factory.fit(_with_levels(spread), **_SHORT)
 
 

@@ -20,6 +20,7 @@ import zoo
 from zoo.core.fit import Fit
 from zoo.core.prior_density import half_t_density
 from zoo.core.storage import to_datatree
+from zoo.data.units import Units
 
 N, T = 48, 3
 
@@ -381,8 +382,9 @@ def test_prior_density_by_change_of_variables(factory):
 
 
 def test_prior_density_of_the_kernel_machine():
+    data = replace(REAL, units=Units.of_size(REAL.n_features))
     fit = zoo.MultiTaskKernelMachine().fit(
-        REAL, "gibbs", draws=3, tune=20, chains=1, random_seed=1, progress=False
+        data, "gibbs", draws=3, tune=20, chains=1, random_seed=1, progress=False
     )
     found = compute_log_prior(fit.idata, model=fit.model, progressbar=False)["log_prior"]["coefficients"]
     for s in range(3):

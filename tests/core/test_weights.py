@@ -12,8 +12,11 @@ from zoo.inference.gibbs.noise_conditional import NoiseConditional
 from zoo.likelihoods.epsilon_insensitive import _log_posterior_of_log_C
 from zoo.registry import FACTORIES, get_factory
 
-# Levels differ between tasks here, and no model has them.
-pytestmark = pytest.mark.filterwarnings("ignore:no feature is constant")
+# Levels differ between tasks here, and no model has them. The data of all models have t.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:no feature is constant"),
+    pytest.mark.filterwarnings("ignore:t holds 't0', and .* makes nothing of t"),
+]
 
 N, T = 18, 3
 _rng = np.random.default_rng(5)

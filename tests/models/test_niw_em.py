@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -12,6 +14,7 @@ from scipy.sparse import csr_matrix
 
 import zoo
 from tests.models.populations import Z_LIMIT, functions_on_shared_inputs, tasks_of_a_population
+from zoo.data.units import Units
 from zoo.distributions import NormalInverseWishart
 
 # ---------------------------------------------------------------- EM
@@ -53,6 +56,7 @@ def test_em_is_monotone_and_reports_its_traces():
 def test_em_with_the_full_bayes_prior_is_its_mode():
     """``tau="prior"``: the gradient of log p(mu, C, sigma^2 | y) is zero there (sigma^2 has no Jacobian)."""
     data = tasks_of_a_population()
+    data = replace(data, units=Units.of_size(data.n_features))  # the density below is in absolute numbers
     model = zoo.NIWLinear(tau="prior", delta=3.0, pi=0.7)
     point = model.fit(data, "em", progress=False, tol=1e-12, max_iter=20000).posterior.isel(chain=0, draw=0)
     mean, C = point["population_mean"].to_numpy(), point["feature_cov"].to_numpy()
@@ -87,6 +91,20 @@ def test_em_with_the_full_bayes_prior_is_its_mode():
             log_posterior(theta + step) - 2 * log_posterior(theta) + log_posterior(theta - step)
         ) / 1e-8
         assert abs(slope / curvature) < 1e-4, i
+
+
+def test_the_units_of_the_data_do_not_matter():
+    """Estimates of y and features in other units and from other origins, standardized by hand or not."""
+    data = tasks_of_a_population().add_intercept()
+    model, options = zoo.NIWLinear(), {"progress": False, "tol": 1e-12, "max_iter": 5000}
+    expected = model.fit(data.standardize(), "em", **options).predict(data, random_seed=1)
+    scale = np.append(np.geomspace(1e-3, 1e3, data.n_features - 1), 1.0)
+    for y, shift, origin in ((1.0, 0.0, 0.0), (1e-6, 0.0, 0.0), (1e6, 1e9, 7.0)):
+        inputs = scale * (data.inputs + np.append(np.full(data.n_features - 1, origin), 0.0))
+        moved = replace(data, inputs=inputs, y=y * data.y + shift)
+        found = model.fit(moved, "em", **options).predict(moved, random_seed=1)
+        for name in ("mean", "lower", "upper"):
+            np.testing.assert_allclose((found[name] - shift) / y, expected[name], rtol=2e-3, atol=2e-3)
 
 
 def test_em_predictions_have_the_conditional_variance():

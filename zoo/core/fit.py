@@ -37,15 +37,18 @@ __all__ = ["Fit"]
 # What fits of some models can do: which models, and what to do with the others.
 CAPABILITIES = {
     "condition": (
-        "NIWLinear, NIWGaussianProcess and MultiLaplaceGP",
+        "HierarchicalLinear, NIWLinear, NIWGaussianProcess and MultiLaplaceGP",
         "Others need a new fit of all tasks; or predict the new one with new_task=True.",
     ),
     "add_rows": ("MultiTaskKernelMachine", "Others need a new fit of all rows."),
     "add_task": ("MultiTaskKernelMachine", "Others need a new fit of all tasks."),
     "relevance": ("MultiLaplaceGP", "Others select no features."),
     "select_features": ("MultiLaplaceGP", "Others select no features."),
-    "learned_kernel": ("NIWLinear and NIWGaussianProcess", "Others learn no kernel."),
-    "learned_kernel_draws": ("NIWLinear and NIWGaussianProcess", "Others learn no kernel."),
+    "learned_kernel": ("HierarchicalLinear, NIWLinear and NIWGaussianProcess", "Others learn no kernel."),
+    "learned_kernel_draws": (
+        "HierarchicalLinear, NIWLinear and NIWGaussianProcess",
+        "Others learn no kernel.",
+    ),
     "coefficients": (
         "VaryingCoefficientGP, NonisotropicVaryingCoefficients, PooledGP and KernelLocalSmoothing",
         "Coefficients of others are in fit.posterior.",

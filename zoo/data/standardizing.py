@@ -71,9 +71,17 @@ def units_of(data: TaskRows, real: bool) -> Units:
     elif constant >= 0:
         scale[constant] = abs(value)
     # A constant response has no spread: its own size is the unit then, if it has one.
-    return Units(
-        mean, scale, y_mean, y_scale or abs(y_mean) or 1.0, (constant, value) if constant >= 0 else None
-    )
+    y_size = np.array([y_scale or abs(y_mean) or 1.0])
+    scale, y_size = _rounded(scale, scale), _rounded(y_size, y_size)
+    mean, y_level = _rounded(mean, scale), _rounded(np.array([y_mean]), y_size)
+    level = (constant, value) if constant >= 0 else None
+    return Units(mean, scale, float(y_level[0]), float(y_size[0]), level)
+
+
+def _rounded(values: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Values to twelve digits of ``size``, so that units do not depend on the order in which rows are summed."""
+    digits = 10.0 ** (11.0 - np.floor(np.log10(size)))
+    return np.asarray(np.rint(values * digits) / digits)
 
 
 def _of_features_with_level(data: TaskRows) -> tuple[np.ndarray, np.ndarray, int, float]:

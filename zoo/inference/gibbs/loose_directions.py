@@ -165,7 +165,9 @@ def spread_directions(
     Arguments are those of :func:`loose_axes`.
     """
     half, _ = _missing(S, centre, sse, size, *prior, scale_sd)
-    return np.asarray(np.linalg.svd(half)[0][:, ::-1])
+    axes = np.linalg.svd(half)[0][:, ::-1]
+    largest = axes[np.argmax(np.abs(axes), axis=0), np.arange(len(axes))]
+    return np.asarray(axes * np.sign(largest))  # else rounding would choose the signs
 
 
 def _joined(basis: np.ndarray, directions: np.ndarray, least: float = _LEAST_REST) -> np.ndarray:

@@ -19,12 +19,15 @@ from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
 from zoo.models.niw.tied_mean import TiedMean
 from zoo.support.checks import positive
+from zoo.support.warning_types import warn_user
 from zoo.support.words import counted
 
 __all__ = ["FunctionData", "NIWGaussianProcess"]
 
 # Inputs up to which `fit` draws from the posterior if no method is named: a draw costs T n^3.
 _GIBBS_INPUTS = 150
+# Mean square of real responses above which they cannot have been standardized.
+_LARGE_RESPONSE = 100.0
 # Of kappa(x, x), what the inputs of the fit leave open: less is rounding.
 _RESIDUAL = 1e-8
 
@@ -129,8 +132,13 @@ class NIWGaussianProcess(TiedMean):
     # ---------------------------------------------------------------- hooks
 
     def validate(self, data: MultiTaskData) -> np.ndarray:
-        """Coded y; raises where the base kernel is for other inputs."""
+        """Coded y; raises where the base kernel is for other inputs, and warns of responses far from its scale."""
         y = super().validate(data)
+        if not self.own_priors and self.likelihood.responses == "real" and np.mean(y**2) > _LARGE_RESPONSE:
+            warn_user(
+                f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
+                "the posterior, or the maximum that EM finds, says little of such values. Use data.standardize()."
+            )
         data = self.set_apart(data)
         dim = getattr(self.base_covariance(data.n_features), "input_dim", data.n_features)
         if dim != data.n_features:
@@ -161,6 +169,8 @@ class NIWGaussianProcess(TiedMean):
             inputs=np.column_stack([weights, np.sqrt(left)]),
             row=row,
             feature_names=(*(f"input {i}" for i in range(n)), "residual"),
+            units=None,  # the base kernel has none: all laws are absolute
+            shared_units=None,
             basis=basis,
         )
 

@@ -44,9 +44,11 @@ class HierarchicalLinear(LinearPopulation):
     own_priors : mapping of str to distribution
         As in :class:`zoo.ModelFactory`. A prior of ``population_mean`` is on the scale of the data.
 
-    Notes ----- :class:`zoo.NIWLinear` is the same engine with the prior of Yu, Tresp & Schwaighofer (2005), whose
-    mean is tied to the covariance. It predicts as well, and its covariance takes up a mean that is large against the
-    spread of the tasks.
+    Notes
+    -----
+    :class:`zoo.NIWLinear` is the same engine with the prior of Yu, Tresp & Schwaighofer (2005), whose mean is tied to
+    the covariance. It predicts as well, and its covariance takes up a mean that is large against the spread of the
+    tasks.
 
     A sweep of the Gibbs sampler takes O(T D^3), and a draw D^2 numbers: more than 500 features that outnumber the
     inputs are refused.

@@ -13,6 +13,7 @@ from tests.statistical.test_choice_kernels import panel
 from zoo.inference.gibbs.choice_likelihood import Choices, add_derivatives, log_density
 from zoo.inference.gibbs.choice_moves import ChoiceMoves, _densities, _move_tasks, reference_of
 from zoo.inference.gibbs.choice_population import _log_prior, _prior_gradient, move_population
+from zoo.inference.gibbs.own_mean import MeanLaw
 
 LOGIT = zoo.MultinomialLogit()
 
@@ -71,20 +72,27 @@ def test_utilities_of_any_size():
     assert np.isfinite(log_density(far, 0, 5, np.ones(3)))
 
 
-def test_the_prior_of_the_factor_has_its_gradient():
+# The prior of the mean: tied to the covariance, or of precisions of its own.
+LAWS = pytest.mark.parametrize(
+    ("pi", "own"), [(0.8, np.zeros(3)), (0.0, np.array([0.5, 2.0, 1.0]))], ids=["tied", "own"]
+)
+
+
+@LAWS
+def test_the_prior_of_the_factor_has_its_gradient(pi, own):
     rng = np.random.default_rng(1)
     L = np.tril(rng.standard_normal((3, 3)))
     np.fill_diagonal(L, [0.7, 1.2, 0.4])
-    mu, nu, pi, h = rng.standard_normal(3), 6.0, 0.8, 1e-6
-    of_L, of_mu = _prior_gradient(L, mu, nu, pi)
+    mu, nu, h = rng.standard_normal(3), 6.0, 1e-6
+    of_L, of_mu = _prior_gradient(L, mu, nu, pi, own)
     for i in range(3):
         step = h * np.eye(3)[i]
-        slope = (_log_prior(L, mu + step, nu, pi) - _log_prior(L, mu - step, nu, pi)) / (2 * h)
+        slope = (_log_prior(L, mu + step, nu, pi, own) - _log_prior(L, mu - step, nu, pi, own)) / (2 * h)
         assert of_mu[i] == pytest.approx(slope, rel=1e-6)
         for j in range(i + 1):
             step = np.zeros((3, 3))
             step[i, j] = h
-            slope = (_log_prior(L + step, mu, nu, pi) - _log_prior(L - step, mu, nu, pi)) / (2 * h)
+            slope = (_log_prior(L + step, mu, nu, pi, own) - _log_prior(L - step, mu, nu, pi, own)) / (2 * h)
             assert of_L[i, j] == pytest.approx(slope, rel=1e-5)
 
 
@@ -202,9 +210,10 @@ def test_the_conditional_law_of_a_task_by_importance_sampling(informed):
         np.testing.assert_allclose(found[t], expected, atol=0.08)
 
 
-def test_the_prior_of_the_factor_is_that_of_the_covariance():
+@LAWS
+def test_the_prior_of_the_factor_is_that_of_the_covariance(pi, own):
     """Densities of C and of the mean, with the Jacobian of C = L L' by differences."""
-    rng, nu, pi, at = np.random.default_rng(4), 7.0, 0.6, np.tril_indices(3)
+    rng, nu, at = np.random.default_rng(4), 7.0, np.tril_indices(3)
 
     def by_scipy(L, mu):
         columns = []
@@ -213,7 +222,8 @@ def test_the_prior_of_the_factor_is_that_of_the_covariance():
             step[i, j] = 1e-6
             columns.append((((L + step) @ (L + step).T - (L - step) @ (L - step).T) / 2e-6)[at])
         C = L @ L.T
-        density = invwishart(7.0, np.eye(3)).logpdf(C) + multivariate_normal(np.zeros(3), C / pi).logpdf(mu)
+        of_mean = multivariate_normal(np.zeros(3), C / pi if pi else np.diag(1.0 / own))
+        density = invwishart(7.0, np.eye(3)).logpdf(C) + of_mean.logpdf(mu)
         return density + np.linalg.slogdet(np.array(columns))[1]
 
     draws = []
@@ -221,7 +231,7 @@ def test_the_prior_of_the_factor_is_that_of_the_covariance():
         L = np.tril(rng.standard_normal((3, 3)))
         np.fill_diagonal(L, rng.uniform(0.4, 1.5, 3))
         draws.append((L, rng.standard_normal(3)))
-    gaps = [_log_prior(L, mu, nu, pi) - by_scipy(L, mu) for L, mu in draws]
+    gaps = [_log_prior(L, mu, nu, pi, own) - by_scipy(L, mu) for L, mu in draws]
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-6)
 
 
@@ -230,8 +240,10 @@ def test_densities_are_those_of_the_coefficients():
     moves = ChoiceMoves(given, reference_of(given, 1.0, 5.0))
     W, mean, P = np.zeros((2, 3)), np.zeros(3), np.eye(3)
     for _ in range(5):
-        moves.population(rng, W, mean, P, 5.0, 1.0)
-        move_population(rng, given, np.zeros(3), np.eye(3), W, mean, P, 5.0, 1.0, moves.density)
+        moves.population(rng, W, mean, P, 5.0, MeanLaw(1.0, np.zeros(3)))
+        move_population(
+            rng, given, np.zeros(3), np.eye(3), W, mean, P, 5.0, MeanLaw(1.0, np.zeros(3)), moves.density
+        )
         fresh = np.empty(2)
         _densities(given, W, fresh)
         np.testing.assert_array_equal(moves.density, fresh)

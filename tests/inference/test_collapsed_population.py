@@ -125,7 +125,7 @@ def test_the_density_of_scales_and_shears_is_the_dense_one(D, m, learned):
     ridge = np.linspace(0.3, 1.5, D) if learned else np.empty(0)
     values = np.diag(s["P"]) + ridge if learned else ridge
     lanes = space.residual.shape[0] * LANES
-    linear, psi, power = moves._law_of_scales(small.theta, small.nu, small.pi, lanes, learned)
+    linear, psi, power = moves._law_of_scales(small.theta, small.nu, small.pi, 1.0, lanes, learned)
     start = small.joint(R, ridge)
     for p in range(m):
         for q in range(m):

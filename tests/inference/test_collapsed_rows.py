@@ -186,7 +186,7 @@ def test_the_task_covariance_is_drawn_anew_before_shared_coefficients_look_at_it
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(4), 5)
     X = rng.standard_normal((20, 3))
-    data = zoo.MultiTaskData.from_arrays(X, np.where(rng.random(20) < 0.5, 1, -1), task)
+    data = zoo.MultiTaskData.from_arrays(X, np.where(rng.random(20) < 0.5, 1, -1), task).standardize()
     model = zoo.MaxMargin(shared=shared) if shared else zoo.MaxMargin()
     prepared = model.design(data)
     kernel = model.gibbs_kernel(prepared, model.validate(data))

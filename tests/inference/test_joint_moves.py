@@ -13,6 +13,7 @@ import zoo
 from zoo.inference.augmentation import JointMoves
 from zoo.inference.gibbs.joint_moves import JointStep
 from zoo.inference.gibbs.matrix_normal import CovariancePrior
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.task_rows import Rows
 from zoo.likelihoods.laws import Gamma, LogNormal
 
@@ -122,7 +123,7 @@ def chain(step, parameters, state, rows, task, kind, case) -> np.ndarray:
         f = rows.offset + np.einsum("nd,nd->n", rows.inputs, now["W"][task])
         parameters.widths[:] = now["widths"]
         if prior is population_prior:
-            step.population(rng, now["W"], now["mu"], O, NU, PI, f)
+            step.population(rng, now["W"], now["mu"], O, NU, MeanLaw(PI, np.zeros(len(O))), f)
         else:
             tasks = CovariancePrior(NU + 1.0, SCALE, state["R"] if "R" in given else None)
             features = CovariancePrior(NU, None, state["C"] if "C" in given else None)

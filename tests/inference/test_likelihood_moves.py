@@ -23,6 +23,7 @@ from zoo.inference.gibbs.augmented_discrete_responses import (
 )
 from zoo.inference.gibbs.likelihood_moves import Block, Likelihood, LikelihoodMoves, Prior, mode_of_block
 from zoo.inference.gibbs.likelihood_populations import population_moves, task_scales
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.task_rows import Rows
 
 LOGISTIC = Augmentation(
@@ -142,7 +143,7 @@ def test_a_proposal_does_not_depend_on_what_it_replaces(which, monkeypatch):
             continue
         monkeypatch.setattr(LikelihoodMoves, "together", lambda self, rng, W, shared, *rest: 0.0 * shared)
         if which == "population":
-            moves.population(rng, W, mu, P[:1, :1], 0.5, values(W))
+            moves.population(rng, W, mu, P[:1, :1], MeanLaw(0.5, np.zeros(1)), values(W))
             found.append(moves.tasks.point.copy())
         else:
             W[1] = -2.0
@@ -163,9 +164,9 @@ def test_tasks_and_mean_against_quadrature(regression):
     W, mu, rng, chain = np.zeros((2, 1)), np.zeros(1), np.random.default_rng(2), []
     f = values(W)
     for _ in range(20_000):
-        moves.population(rng, W, mu, P, pi, f)
+        moves.population(rng, W, mu, P, MeanLaw(pi, np.zeros(1)), f)
         if regression:  # of one feature: its mean
-            population_moves(rng, moves, W, mu, P, pi, f)
+            population_moves(rng, moves, W, mu, P, MeanLaw(pi, np.zeros(1)), f)
         chain.append([*W[:, 0], *W[:, 0] ** 2, W[0, 0] * W[1, 0]])
     assert f == pytest.approx(values(W), abs=1e-9)
     assert_averages(chain, grid_moments(law, GRID))

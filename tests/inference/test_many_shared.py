@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from zoo.inference.gibbs import many_shared
 from zoo.inference.gibbs.many_shared import ManySums, SharedRows, draw_by_steps
+from zoo.inference.gibbs.own_mean import MeanLaw
 from zoo.inference.gibbs.population_lanes import from_lanes, to_lanes
 from zoo.inference.gibbs.population_steps import LANES, Tasks
 from zoo.inference.gibbs.shared_sums import SharedSums
@@ -21,6 +22,7 @@ from zoo.inference.gibbs.task_rows import Rows
 from zoo.inference.gibbs.task_sums import task_sums
 
 T, D, G, N, PI, SIZE, LEVEL = 7, 2, 12, 60, 0.7, 20_000, 1e-5
+LAW = MeanLaw(PI, np.zeros(D))
 BLOCKS = -(-T // LANES)
 
 
@@ -90,7 +92,7 @@ def drawn(p, rng):
     """One draw of (mu, beta, w)."""
     gram, rows, side, noise = parts(p)
     W, mu, beta = np.zeros((BLOCKS, D, LANES)), np.zeros(D), np.zeros(p["dense"].shape[1])
-    steps = draw_by_steps(rng, gram, rows, side, p["w"], p["v"], W, mu, beta, p["sd"], p["P"], noise, PI, T)
+    steps = draw_by_steps(rng, gram, rows, side, p["w"], p["v"], W, mu, beta, p["sd"], p["P"], noise, LAW, T)
     assert steps > 0
     return np.concatenate([mu, beta, from_lanes(W)[:T].ravel()])
 
@@ -105,7 +107,7 @@ def test_the_product_is_that_of_the_reduced_precision(problem):
     prior = problem["sd"] ** -2.0
     for vector in np.eye(first):
         of_mu, of_beta = np.empty(D), np.empty(first - D)
-        known = (rows, side, problem["w"], factors, noise, prior, problem["P"], PI)
+        known = (rows, side, problem["w"], factors, noise, prior, problem["P"], LAW)
         many_shared._product(*known, vector[:D].copy(), vector[D:].copy(), np.empty(N), of_mu, of_beta)
         np.testing.assert_allclose(np.concatenate([of_mu, of_beta]), reduced @ vector, atol=1e-10)
 
@@ -132,7 +134,7 @@ def test_an_end_without_convergence_is_an_error_that_changes_nothing(problem):
     with pytest.raises(np.linalg.LinAlgError, match="conjugate gradients"):
         draw_by_steps(
             np.random.default_rng(1), gram, rows, side, problem["w"], v, W, mu, beta, problem["sd"], problem["P"],
-            noise, PI, T,
+            noise, LAW, T,
         )  # fmt: skip
     assert (W == 1.0).all() and (mu == 1.0).all() and (beta == 1.0).all()
 

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 import zoo
+from zoo.data.units import Units
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.gibbs.augmented_discrete_responses import (
     LogisticParameters,
@@ -238,6 +239,7 @@ def test_function_values_follow_the_moves(model):
     X, y, _, _ = rare_rows(D=4)
     factory = getattr(zoo, model)(likelihood="logistic")
     data = zoo.MultiTaskData.from_arrays(X, y, TASK)
+    data = replace(data, units=Units.of_size(4))  # the sampler's coefficients are then those of X
     kernel = factory.gibbs_kernel(factory.design(data), data.y)
     state, seen = kernel.initialise(np.random.default_rng(0)), []
     draw = kernel.augmentation.draw

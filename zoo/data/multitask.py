@@ -92,8 +92,7 @@ class MultiTaskData(Summarised):
     stands_for : int
         How many rows these stand for, where they are a summary (:meth:`summarise`, :meth:`from_batches`); else 0.
     units, shared_units : Units, optional
-        Of data as a model sees them: the location and scale in which its default priors are stated, of ``inputs`` and
-        y, and of ``shared``.
+        Of data as a model sees them: the units of its default priors, of ``inputs`` and y, and of ``shared``.
     task_left_out : bool
         Whether nobody said what the tasks are. Models of what tasks have in common refuse such data.
     """

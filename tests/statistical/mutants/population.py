@@ -93,8 +93,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "group_moves_without_noise",
         "the shears of a population see the rows of all tasks as if their noise were 1",
         "zoo/inference/gibbs/population_lanes.py",
-        "whole.weight[t] = inverse_noise[t // LANES, t % LANES]",
-        "whole.weight[t] = 1.0",
+        "whole.weight[t] = inverse_noise[t // LANES, t % LANES]\n        whole.H[t] = W[",
+        "whole.weight[t] = 1.0\n        whole.H[t] = W[",
         ("tests/inference/test_group_moves.py",),
     ),
     # ---------------------------------------------------------------- coefficients integrated out

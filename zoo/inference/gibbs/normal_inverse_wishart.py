@@ -64,23 +64,18 @@ from zoo.inference.gibbs.collapsed_population import (
     moves_without_scales,
     regression_given_scales,
 )
-from zoo.inference.gibbs.collapsed_regression import Reflections
 from zoo.inference.gibbs.loose_directions import (
     FEW_FEATURES,
-    loose_axes,
-    loose_basis,
-    spread_directions,
-    steady_features,
 )
 from zoo.inference.gibbs.loose_space import loose_space
+from zoo.inference.gibbs.mean_steps import MeanSteps
 from zoo.inference.gibbs.mean_weight import draw_mean_weight, start_mean_weight
-from zoo.inference.gibbs.own_mean import MeanLaw, around_mean, sweep_with_own_mean
+from zoo.inference.gibbs.own_mean import sweep_with_own_mean
+from zoo.inference.gibbs.population_coordinates import PopulationCoordinates
 from zoo.inference.gibbs.population_lanes import (
     copy_sums,
     leave,
-    population_group_moves,
     to_lanes,
-    turned_group_moves,
     whole_space,
 )
 from zoo.inference.gibbs.population_steps import LANES, Space, Tasks, plain_sweep
@@ -102,7 +97,7 @@ _SHARES = (1 / 3, 1 / 20)
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
+class NormalInverseWishartKernel(PopulationCoordinates, MeanSteps, ScaleSteps, SharedSteps):
     """Markov kernel of the hierarchy above, for :func:`zoo.inference.run.chains.run_chains`.
 
     Parameters
@@ -247,68 +242,6 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
             return None
         return roots_of(self.inputs @ self._basis[0], self.row, self.task, self.n_tasks, self.weight)
 
-    @property
-    def _from_features(self) -> np.ndarray | None:
-        """The map (p, D) from whitened features to those that are looked at one by one; None: they are these.
-
-        Beside a mean of its own, features are whitened one by one, and a constant takes up where they are centred.
-        """
-        return self.half if self.mean_sd is None else None
-
-    @cached_property
-    def _steady(self) -> tuple[np.ndarray, np.ndarray]:
-        """Features that hardly vary within tasks, and their means there."""
-        half = self._from_features
-        rows = self.inputs if half is None else self.inputs @ np.linalg.pinv(half)
-        own = len(self.row) == len(rows) and np.array_equal(self.row, np.arange(len(rows)))
-        return steady_features(rows if own else rows[self.row], self.weight, self.task, self.n_tasks)
-
-    @cached_property
-    def _basis(self) -> tuple[np.ndarray, int, float]:
-        """The sampler's basis of the whitened features, how many of its last directions are loose, the mean share."""
-        if self.loose == 0:
-            return self._rotation() if self.scale_sd is None else np.eye(self.inputs.shape[1]), 0, 0.0
-        sums = task_sums(self.inputs, self.row, self.y, self.task, self.n_tasks, self.weight)
-        half = self._from_features
-        axes = np.eye(self.inputs.shape[1]) if half is None else np.linalg.pinv(half)
-        prior = 1.0 if self.pi is None else self.pi, self.nu, self.noise_rate
-        known = (sums.S, sums.centre, sums.sse, sums.size, prior)
-        steady = axes[:, self._steady[0]]
-        if self.scale_sd is not None:
-            return loose_axes(*known, self.scale_sd, steady, self.loose)
-        return loose_basis(*known, steady, self.loose)
-
-    @cached_property
-    def _principal_axes(self) -> np.ndarray | None:
-        """Axes (D, D) of the estimated covariance in the sampler's coordinates for scales of 1; None: not taken.
-
-        Where scales of features are learned these hold to the features, and a combination of coefficients that hardly
-        differs between tasks lies across them: as levels at the origin of a feature that is centred far from it.
-        """
-        D = self.inputs.shape[1]
-        if self.mean_sd is None or self.scale_sd is None or not 1 < D <= FEW_FEATURES:
-            return None
-        sums = task_sums(self.inputs @ self._basis[0], self.row, self.y, self.task, self.n_tasks, self.weight)
-        prior = 0.0, self.nu, self.noise_rate
-        return spread_directions(sums.S, sums.centre, sums.sse, sums.size, prior, self.scale_sd)
-
-    @cached_property
-    def _unscaled(self) -> tuple[np.ndarray, Reflections | None]:
-        """From the sampler's coordinates to the coefficients (p, D), and what reflections choose from; scales of 1."""
-        rotation, m, _ = self._basis
-        half = np.array(rotation if self.half is None else self.half @ rotation, order="C")
-        if not m:
-            return half, None
-        chosen, values = self._steady
-        seen = half if self._from_features is self.half else rotation
-        axes = np.linalg.pinv(seen)[-m:, chosen].T
-        return half, Reflections(np.ascontiguousarray(axes), np.ascontiguousarray(seen[chosen, -m:]), values)
-
-    def _rotation(self) -> np.ndarray:
-        """Eigenvectors of ``X'X`` over all rows."""
-        uses = np.bincount(self.row, self.weight, minlength=len(self.inputs)).astype(np.float64)
-        return np.linalg.eigh(self.inputs.T @ (uses[:, None] * self.inputs))[1]
-
     @cached_property
     def _tasks(self) -> Tasks:
         """The sums over rows in the sampler's basis, in lanes."""
@@ -343,13 +276,6 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         return replace(self, y=y if self.offset is None else y - self._level)
 
     @property
-    def _level(self) -> np.ndarray:
-        """How much of the responses (N,) is the part of ``offset``."""
-        assert self.offset is not None
-        back = np.eye(self.inputs.shape[1]) if self.half is None else np.linalg.pinv(self.half)
-        return (self.inputs @ (back @ self.offset))[self.row]
-
-    @property
     def _changing(self) -> tuple[str, ...]:
         """Names of the arrays that a snapshot of the state needs; the others are made from these and the data."""
         learned = {"scales": self.scale_sd is not None, "pi": self.pi is None}
@@ -368,36 +294,6 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         if self.shared is not None:
             state["shared"].restore(snapshot)
             self._follow_shared(state)
-
-    def _moved(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """The vector (p,) that is added to coefficients and mean in what a draw reports."""
-        p = self.inputs.shape[1] if self.half is None else len(self.half)
-        moved = np.zeros(p) if self.offset is None else np.array(self.offset)
-        if self.shared is not None and self.shared.moved is not None:
-            moved -= self.shared.moved @ values["shared_coefficients"]
-        return moved
-
-    def _law_of_mean(self, s: dict[str, Any]) -> MeanLaw:
-        """The prior of the mean, at the current scales and weight."""
-        return MeanLaw(float(s["pi"]), s["own"])
-
-    def _enter(self, s: dict[str, Any]) -> tuple[Tasks, np.ndarray]:
-        """The sums and the mean that moves of the covariance see; around a mean of its own the coefficients, too."""
-        if self.mean_sd is None:
-            return s["tasks"], s["mu"]
-        s["W"] -= s["mu"][:, None]
-        return self._around(s), np.zeros_like(s["mu"])
-
-    def _around(self, s: dict[str, Any]) -> Tasks:
-        """The sums of what a mean of its own leaves of the responses."""
-        seen: Tasks = s["around"]
-        around_mean(s["tasks"], s["mu"], seen.centre, seen.linear)
-        return seen
-
-    def _leave(self, s: dict[str, Any]) -> None:
-        """Put a mean of its own back to the coefficients."""
-        if self.mean_sd is not None:
-            s["W"] += s["mu"][:, None]
 
     def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
         """One scan."""
@@ -435,15 +331,6 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         else:
             sweep_with_own_mean(rng, *now, s["own"], *noise)
 
-    def _group_moves(self, rng: np.random.Generator, s: dict[str, Any], mu: np.ndarray) -> None:
-        """Step 4, for sums over rows that are in their place; in one sweep of two along the principal axes."""
-        now = (s["whole"], s["W"], mu, s["P"], s["inverse_noise"], float(self.nu), self.n_tasks)
-        axes = self._principal_axes
-        if axes is None or rng.random() < 0.5:
-            population_group_moves(rng, *now)
-        else:
-            turned_group_moves(rng, *now, np.linalg.qr(s["scales"][:, None] * axes)[0])
-
     def _collapsed_moves(
         self, rng: np.random.Generator, s: dict[str, Any], tasks: Tasks, mu: np.ndarray
     ) -> None:
@@ -474,10 +361,6 @@ class NormalInverseWishartKernel(ScaleSteps, SharedSteps):
         if self._reports_moved:
             coefficients += self._moved(population)[:, None]
         return {self.names[0]: coefficients, **population}
-
-    @property
-    def _reports_moved(self) -> bool:
-        return self.offset is not None or (self.shared is not None and self.shared.moved is not None)
 
     def record_population(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Population mean (p,), covariance (p, p), and ``noise`` () or (T,): a draw without the coefficients."""

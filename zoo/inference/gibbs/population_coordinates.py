@@ -76,7 +76,7 @@ class PopulationCoordinates:
 
     @cached_property
     def _principal_axes(self) -> np.ndarray | None:
-        """Axes (D, D) of the estimated covariance in the sampler's coordinates for scales of 1, or None where they are not taken.
+        """Axes (D, D) of the estimated covariance for scales of 1, or None where moves along them are not taken.
 
         Where scales of features are learned these hold to the features, and a combination of coefficients that hardly
         differs between tasks lies across them: as levels at the origin of a feature that is centred far from it.

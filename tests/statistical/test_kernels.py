@@ -17,6 +17,7 @@ import pytest
 import zoo
 from tests.daily import daily
 from tests.statistical import exact
+from zoo.data.units import Units
 from zoo.diagnostics import kernel_test, sequential_test
 from zoo.likelihoods import Gamma, InverseGammaOfSquare, LogNormal
 
@@ -63,7 +64,8 @@ def rows(
     if groups:
         X[:, 1] = task % 2  # 0 and 1, so that reflections are oblique
     y = rng.standard_normal(len(task))
-    return zoo.MultiTaskData.from_arrays(X, np.where(y > 0, 1.0, -1.0) if labels else y, task)
+    data = zoo.MultiTaskData.from_arrays(X, np.where(y > 0, 1.0, -1.0) if labels else y, task)
+    return replace(data, units=Units.of_size(X.shape[1]))  # priors are written down in absolute numbers
 
 
 def crossed_rows(many=False, n_tasks=3, n_rows=3):

@@ -81,6 +81,7 @@ def data_of(factory, shape):
         return panel(**shape)
     crossed, moved = shape.pop("crossed", None), shape.pop("moved", False)
     data = rows(**shape, labels=False) if crossed is None else crossed_rows(crossed == "many")
+    data = replace(data, units=None)
     responses = factory.likelihood.responses
     if responses != "real":
         lower = {"labels": -1.0, "counts": 0.0, "grades": 2.0}[responses]

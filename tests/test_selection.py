@@ -257,7 +257,7 @@ class Started(PooledTasks):
         return found
 
     def _fit_exact(self, data, y, run, start=None):
-        before = None if start is None else (start.factory.prior_scale, start.data is data)
+        before = None if start is None else (start.factory.prior_scale, start.data.y is data.y)
         STARTS.append((self.prior_scale, before, run.random_seed))
         return super()._fit_exact(data, y, run)
 

@@ -34,8 +34,7 @@ DAILY = {
     "population, loose",
     "population, half-t, groups",
     "population, half-t, logistic, shared, rare",
-    "functions",
-    "tube, learned C",
+    *("functions", "tube, learned C"),
     "population, student t",
     "population, laplace",
     "matrix normal, probit",
@@ -47,8 +46,7 @@ DAILY = {
     "population, learned pi, half-t, loose, shared",
     "population, learned pi, logistic, rare",
     "population, shared, learned scale, noise by task, group moves",
-    "latent features, shared",
-    "functions, logistic",
+    *("latent features, shared", "functions, logistic"),
 }
 
 

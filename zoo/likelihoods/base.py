@@ -70,7 +70,7 @@ class Likelihood:
     """Those of them that lie between 0 and 1, as a probability does."""
 
     in_units_of_y: ClassVar[dict[str, int]] = {}
-    """Of parameters with a unit: the power of the unit of y that it is, 1 of a standard deviation, -1 of a rate."""
+    """The power of the unit of y that a parameter is in, by name; 1 of a standard deviation, and -1 of a rate."""
 
     per_task: tuple[str, ...] = ()
 

@@ -29,13 +29,33 @@ def test_chains_go_on_until_they_have_converged(rows, model, monkeypatch):
     assert not verdict_of(half).converged or half.diagnostics()["ess_bulk"].min() < 400
 
 
+def test_a_fit_that_is_given_no_number_goes_on_for_a_while(rows, monkeypatch, tmp_path):
+    """Where chains cannot go on, and where the first draws have converged, they are as many as by default."""
+    monkeypatch.setattr("zoo.core.auto_draws.DEFAULT_DRAWS", 10)
+    monkeypatch.setattr("zoo.core.auto_draws.MOST_BY_DEFAULT", 40)
+    monkeypatch.setattr("zoo.core.fitting.DEFAULT_DRAWS", 10)
+    model = zoo.MaxMargin(likelihood="epsilon_insensitive")
+    fit, [warning] = fit_and_warnings(rows, model, draws=None, tune=5)
+    assert fit.posterior.sizes["draw"] == 40
+    assert "stopped at 40 draws each" in str(warning.message)
+    plain, _ = fit_and_warnings(rows, model, draws=40, tune=5)
+    assert plain.posterior.equals(fit.posterior)
+    for other in ({"chains": 1}, {"checkpoint": tmp_path / "run.zarr"}):
+        fit, _ = fit_and_warnings(rows, model, **{"draws": None, "tune": 5, **other})
+        assert fit.posterior.sizes["draw"] == 10
+    monkeypatch.setattr("zoo.core.auto_draws.DEFAULT_DRAWS", 600)
+    monkeypatch.setattr("zoo.core.auto_draws.MOST_BY_DEFAULT", 2400)
+    fit, caught = fit_and_warnings(rows, zoo.NIWLinear(), draws=None, tune=100)
+    assert fit.posterior.sizes["draw"] == 600 and not caught
+
+
 def test_where_the_chains_stop(rows, monkeypatch):
     model = zoo.NonparametricMaxMargin(likelihood="epsilon_insensitive")
     monkeypatch.setattr("zoo.core.auto_draws.FIRST_ROUND", 10)
     options = dict(method="gibbs", draws="auto", tune=5)
     fit, [warning] = fit_and_warnings(rows, model, max_draws=25, thin=2, **options)
     assert fit.posterior.sizes["draw"] == 25
-    assert "stopped at max_draws=25" in str(warning.message)
+    assert "stopped at 25 draws each" in str(warning.message)
     assert "interrupted" not in fit.idata["posterior"].attrs
     plain, _ = fit_and_warnings(rows, model, method="gibbs", draws=25, tune=5, thin=2)
     assert plain.posterior.equals(fit.posterior)
@@ -100,7 +120,7 @@ def test_where_chains_cannot_go_on(rows, tmp_path):
     with pytest.raises(ValueError, match="draws: 'many'"):
         model.fit(rows, draws="many")
     with pytest.raises(ValueError, match="max_draws is given with draws=1000"):
-        model.fit(rows, max_draws=5)
+        model.fit(rows, draws=1000, max_draws=5)
     with pytest.raises(ValueError, match="max_seconds"):
         model.fit(rows, draws="auto", max_seconds=-1.0)
     with pytest.raises(ValueError, match="max_draws is 3"):

@@ -247,7 +247,7 @@ def test_what_workers_cannot_do_is_refused():
         (zoo.NIWLinear(likelihood="logistic"), "likelihood"),
         (zoo.NIWLinear(covariance_prior="half_t"), "scales of features"),
         (zoo.NIWLinear(likelihood=zoo.Gaussian(per_task=("noise",))), "noise of its own"),
-        (zoo.MaxMargin(likelihood="gaussian"), "executor is for NIWLinear"),
+        (zoo.MaxMargin(likelihood="gaussian"), "executor is for HierarchicalLinear and NIWLinear"),
     ):
         labels = factory.likelihood.labels
         rows = zoo.MultiTaskData.from_arrays(data.X, np.sign(data.y), data.task) if labels else data

@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
+from tests.daily import daily
 from tests.models.varying import (
     BARE,
     DRAWS,
@@ -187,8 +188,13 @@ def test_closed_form_is_what_the_draws_say(name):
 
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:PyTensor could not link")
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("approximation", ["none", "hsgp", "fitc", "vfe"])
+@pytest.mark.parametrize(
+    ("approximation", "learned"),
+    daily(
+        [(name, learned) for name in ("none", "hsgp", "fitc", "vfe") for learned in (False, True)],
+        [("none", False), ("hsgp", True)],
+    ),
+)
 def test_the_model_that_nuts_samples_is_that_of_the_engine(approximation, learned):
     """Given hyper-parameters the model is linear and normal: slope and curvature at 0 are the posterior, exactly."""
     data = places(30)

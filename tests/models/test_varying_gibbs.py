@@ -108,13 +108,12 @@ JOINT = {
 }
 DAILY = {
     "function values, gaussian",
-    "function values, tube",
     "sines, student t",
     "a tree, logistic",
-    "pooled, logistic",
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:ks_2samp.*Exact calculation unsuccessful")  # of ties
 @pytest.mark.parametrize("case", daily(JOINT, DAILY))
 def test_against_joint_draws(case):

@@ -122,12 +122,36 @@ class TestPage:
         (viewport,) = [a["content"] for _, a in page.tags if a.get("name") == "viewport"]
         assert viewport == "width=device-width, initial-scale=1"
         n_tables = sum(tag == "table" for tag, _ in page.tags)
-        assert n_tables == sum(attrs.get("class") == "scroll" for _, attrs in page.tags) == 4
+        assert n_tables == sum(attrs.get("class") == "scroll" for _, attrs in page.tags) == 5
 
     def test_same_seed_same_tables(self, fit, simulated, folder, tmp_path):
         fit.report(tmp_path / "again", test=simulated[1])
         for name in ("summary.csv", "diagnostics.csv", "accuracy.csv"):
             assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+class TestPrior:
+    def test_a_variance_that_three_groups_do_not_tell_is_named(self, tmp_path):
+        """Of three groups with much noise the spread of slopes is mostly its prior; of forty it is not."""
+        texts = []
+        for groups in (3, 40):
+            rng = np.random.default_rng(1)
+            g, t = np.repeat(np.arange(groups), 6), np.tile(np.arange(6.0), groups)
+            level, slope = 15.0 + 4.0 * rng.normal(size=groups), 2.0 + 0.6 * rng.normal(size=groups)
+            y = level[g] + slope[g] * t + (3.0 if groups == 3 else 0.5) * rng.normal(size=len(g))
+            table = pd.DataFrame({"y": y, "t": t, "g": [f"g{i}" for i in g]})
+            data = zoo.MultiTaskData.from_formula("y ~ t + (t | g)", table)
+            settings = {"draws": 200, "tune": 100, "chains": 2, "random_seed": 1, "progress": False}
+            out = tmp_path / str(groups)
+            zoo.HierarchicalLinear().fit(data, **settings).report(out)
+            texts.append(_Page((out / "report.html").read_text(encoding="utf-8")).words)
+            priors = pd.read_csv(out / "priors.csv", index_col="name")
+            expected = {"sd over tasks[Intercept]", "sd over tasks[t]", "correlation[Intercept, t]", "noise"}
+            assert expected <= set(priors.index)
+            assert (priors["prior 5%"] < priors["prior 95%"]).all()
+            assert (priors.loc["sd over tasks[t]", "width"] > 0.5) == (groups == 3)
+        assert "The data say little of" in texts[0] and "sd over tasks[t]" in texts[0].split("More tasks")[0]
+        assert "The data say more of every parameter" in texts[1]
 
 
 class TestOtherFits:

@@ -15,9 +15,10 @@ from tests.statistical import references
 from tests.statistical.references import FOLDER, NO_REFERENCE, Reference, all_references
 from zoo.registry import FACTORIES
 
+# The joint law of the kernels of the others is tested in test_kernels.py with every change.
+DAILY = {"NIWLinear", "MaxMargin-likelihood_Hinge_C_0.3", "IndependentTasks", "PooledTasks"}
 CASES = [
-    # A sweep of a kernel machine is one for the functions of each task.
-    pytest.param(case, method, marks=[pytest.mark.scheduled] * (case.model == "MultiTaskKernelMachine"))
+    pytest.param(case, method, marks=[pytest.mark.scheduled] * (case.name not in DAILY))
     for case in all_references()
     for method in case.tested
 ]

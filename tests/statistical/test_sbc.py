@@ -17,17 +17,21 @@ from zoo.models.baselines import PooledTasks
 from zoo.registry import FACTORIES, get_factory
 
 pytestmark = pytest.mark.statistical
-# Minutes each: nutpie compiles the model, and draws a thousand times for each replication.
-_LONG = (
-    "MaxMargin-gibbs-likelihood_EpsilonInsensitive(C_1.0, epsilon_0.3)",
-    "NIWLinear-gibbs-likelihood_multinomial_logit-choices",
-    "NIWLinear-gibbs-crossed-groups,-of-many-levels",
-    "VaryingCoefficientGP-gibbs",
+# The joint law of the kernels of the others is tested in test_kernels.py and test_own_mean.py with every change.
+_DAILY = (
+    "HierarchicalLinear-gibbs-delta_4.0-mean_scale_0.8-sd_scale_0.5",
+    "NIWGaussianProcess-gibbs",
+    "MultiTaskKernelMachine-gibbs",
+    "MultiTaskKernelMachine-exact-lam_0.5-amplitude_1.0-likelihood_Gaussian(noise_0.5)",
+    "MaxMargin-gibbs-likelihood_EpsilonInsensitive(epsilon_0.3)",
+    "PooledGP-gibbs",
+    "IndependentTasks-exact",
+    "PooledTasks-exact",
 )
 _CASES = [
     pytest.param(
         case,
-        marks=[pytest.mark.scheduled] * (case.method == "nuts" or case.name in _LONG),
+        marks=[pytest.mark.scheduled] * (case.name not in _DAILY),
     )
     for case in all_cases()
 ]

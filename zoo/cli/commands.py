@@ -83,7 +83,7 @@ def demo(
         ),
     ] = "simulated",
     seed: Seed = 1,
-    draws: Draws = 1000,
+    draws: Annotated[int, typer.Option(min=1, help="Kept draws of each chain.")] = 1000,
     tune: Tune = 500,
     chains: Chains = 4,
 ) -> None:
@@ -155,7 +155,7 @@ def fit(
         ),
     ] = None,
     method: Annotated[str | None, typer.Option(help="Inference method. Default: the model's best.")] = None,
-    draws: Draws = 1000,
+    draws: Draws = None,
     tune: Tune = 1000,
     chains: Chains = 4,
     seed: Seed = None,

@@ -81,7 +81,12 @@ def complete_model(incomplete: str) -> list[str]:
 # ---------------------------------------------------------------- options of several commands
 
 Seed = Annotated[int | None, typer.Option(min=0, help="Same seed, same output.")]
-Draws = Annotated[int, typer.Option(min=1, help="Kept draws of each chain.")]
+Draws = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Kept draws of each chain. Default: 1000, or up to 4000 where these have not converged."
+    ),
+]
 Tune = Annotated[int, typer.Option(min=0, help="Warm-up of each chain.")]
 Chains = Annotated[int, typer.Option(min=1, help="Number of chains.")]
 FitFile = Annotated[Path, typer.Argument(metavar="FIT.nc", help="A file of `zoo fit` or fit.save.")]

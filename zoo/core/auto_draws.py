@@ -1,4 +1,4 @@
-"""``fit(draws="auto")``: whether chains go on, and for how long."""
+"""Whether chains go on, and for how long: ``fit(draws="auto")``, and fits that were given no number of draws."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import joblib
 import numpy as np
 import xarray as xr
 
@@ -17,7 +18,13 @@ from zoo.inference.run.mixing import LEAST_DRAWS
 from zoo.support.checks import one_of, positive, whole_number
 from zoo.support.memory import InsufficientMemoryError
 
-__all__ = ["FIRST_ROUND", "MOST_DRAWS", "AutoDraws"]
+__all__ = ["DEFAULT_DRAWS", "FIRST_ROUND", "MOST_BY_DEFAULT", "MOST_DRAWS", "AutoDraws"]
+
+DEFAULT_DRAWS = 1000
+"""Draws of each chain where the caller says nothing."""
+
+MOST_BY_DEFAULT = 4000
+"""Draws of each chain to which Gibbs samplers then go on where fewer have not converged."""
 
 FIRST_ROUND = 500
 """Draws of each chain before the first look; each round doubles them."""
@@ -79,15 +86,35 @@ class AutoDraws:
             raise ValueError('chains=1 has no R-hat, by which draws="auto" decides. Use two chains or more.')
         if max_seconds is not None:
             positive(max_seconds, "max_seconds")
+        most = whole_number(MOST_DRAWS if max_draws is None else max_draws, "max_draws", LEAST_DRAWS)
+        self._set_up(factory, FIRST_ROUND, most, LEAST_BULK_ESS, max_seconds)
+
+    def _set_up(
+        self, factory: Model, first: int, most: int, least_ess: float, max_seconds: float | None = None
+    ) -> None:
         self._max_seconds = max_seconds
-        self._max_draws = whole_number(
-            MOST_DRAWS if max_draws is None else max_draws, "max_draws", LEAST_DRAWS
-        )
-        self.asked = min(FIRST_ROUND, self._max_draws)
+        self._max_draws, self._least_ess = most, least_ess
+        self.asked = min(first, most)
         self.reason = ""
         self._unordered = factory.unordered_dims
         self._dims: Mapping[str, tuple[str, ...]] = {}
         self._found: Diagnosis | None = None
+
+    @classmethod
+    def by_default(cls, factory: Model, method: str, chains: Any, elsewhere: bool) -> AutoDraws | None:
+        """What a fit does that was given no number of draws; None where its chains cannot go on.
+
+        ``elsewhere``: whether the chains are written to a checkpoint, or tasks are dealt to workers.
+        """
+        backend, _ = joblib.parallel.get_active_backend(prefer="threads")
+        threads = bool(getattr(backend, "supports_sharedmem", False))
+        if not factory.method_named(method).continues or elsewhere or not threads:
+            return None
+        if whole_number(chains, "chains", 1) < 2:
+            return None
+        auto = cls.__new__(cls)
+        auto._set_up(factory, DEFAULT_DRAWS, MOST_BY_DEFAULT, 0.0)
+        return auto
 
     def begin(self, dims: Mapping[str, tuple[str, ...]], require_memory: Callable[[int], Any]) -> AutoDraws:
         """Start the clock.
@@ -109,12 +136,12 @@ class AutoDraws:
             return None
         self._found = diagnose(self._dataset(posterior), self._unordered)
         verdict = verdict_of_diagnosis(self._found)
-        if verdict.converged and not verdict.ess_bulk < LEAST_BULK_ESS:
+        if verdict.converged and not verdict.ess_bulk < self._least_ess:
             return None
         wanted = min(2 * done, self._max_draws)
         seconds = time.monotonic() - self._start
         if wanted == done:
-            self.reason = f"The chains stopped at max_draws={self._max_draws}."
+            self.reason = f"The chains stopped at {self._max_draws:,} draws each."
         elif self._max_seconds is not None and seconds * wanted / done > self._max_seconds:
             self.reason = (
                 f"The chains stopped because {wanted:,} draws would take longer than "

@@ -88,14 +88,14 @@ class ModelFactory(ModelHooks):
         if data.shared_names and not self.serves_shared:
             raise ValueError(
                 f"the data name features whose coefficient all tasks share ({first_names(data.shared_names)}), and "
-                f"{type(self).__name__} has no such coefficients. Use NIWLinear or MaxMargin, or give every task a "
-                "coefficient of its own: dataclasses.replace(data, shared_names=())."
+                f"{type(self).__name__} has no such coefficients. Use HierarchicalLinear or MaxMargin, or give every "
+                "task a coefficient of its own: dataclasses.replace(data, shared_names=())."
             )
         if data.gaps is not None and not self.serves_gaps:
             column = data.feature_names[int(np.argmax(data.gaps.any(axis=0)))]
             raise ValueError(
                 f"feature {column!r} has gaps, and {type(self).__name__} makes numbers of the features before anything "
-                "is drawn. Use NIWLinear or MaxMargin, or fill the gaps in."
+                "is drawn. Use HierarchicalLinear or MaxMargin, or fill the gaps in."
             )
         data.require_rows_in_every_task(only_warn=self.allows_empty_tasks)
         if data.weight is not None and not self.likelihood.weights:
@@ -106,8 +106,8 @@ class ModelFactory(ModelHooks):
         if data.is_sparse and data.effects and not self.leaves_out_levels:
             raise ValueError(
                 f"the data have {len(data.effects)} levels of further groups in a sparse matrix, and "
-                f"{type(self).__name__} needs dense columns. Use NIWLinear, or leave a further group out of the "
-                "formula."
+                f"{type(self).__name__} needs dense columns. Use HierarchicalLinear, or leave a further group out "
+                "of the formula."
             )
         if data.is_sparse and not (self.sparse_inputs or data.effects):
             raise ValueError(
@@ -266,7 +266,7 @@ class ModelFactory(ModelHooks):
         self,
         data: MultiTaskData,
         method: str | None = None,
-        draws: int | str = 1000,
+        draws: int | str | None = None,
         tune: int = 1000,
         chains: int = 4,
         random_seed: Any = None,
@@ -285,11 +285,14 @@ class ModelFactory(ModelHooks):
         data : MultiTaskData
         method : str, optional
             One of ``factory.methods``; default ``factory.default_method(data)``.
-        draws, tune, chains : int
-            Kept draws and warm-up of each chain, number of chains. With ``draws="auto"`` the chains
-            of a Gibbs sampler go on, in rounds that double, until ConvergenceWarning has nothing
-            to say and every bulk ESS is 400 at least. The draws are, bit for bit, those that the
-            same seed gives for the number that was reached.
+        draws : int or "auto", optional
+            Kept draws of each chain. By default 1,000; the chains of a Gibbs sampler that have not
+            converged then go on to 2,000, and to 4,000, so that a fit takes at most about four
+            times as long. With "auto" they go on, in rounds that double, until ConvergenceWarning
+            has nothing to say and every bulk ESS is 400 at least. The draws are, bit for bit,
+            those that the same seed gives for the number that was reached.
+        tune, chains : int
+            Warm-up of each chain, number of chains.
         random_seed : int, numpy.random.SeedSequence or Generator, or one int per chain, optional
             Same seed, same draws (specialised engines: bit for bit, whatever the number of cores). A generator is
             drawn from, so that a second call with it gives other draws.
@@ -310,13 +313,14 @@ class ModelFactory(ModelHooks):
         keep : {"draws", "moments", "population"}, optional
             What of the draws is kept. "population" leaves out the coefficients of the tasks, which predictions draw
             again, exactly, for the tasks that they are asked for; "moments" follows their means and standard
-            deviations beside it (``fit.idata["moments"]``). :class:`zoo.NIWLinear` with Gaussian noise of one scale,
-            by "gibbs", and :class:`zoo.MultiTaskKernelMachine` with its own kernel, by "exact", can leave them out.
+            deviations beside it (``fit.idata["moments"]``). :class:`zoo.HierarchicalLinear` and
+            :class:`zoo.NIWLinear` with Gaussian noise of one scale, by "gibbs", and
+            :class:`zoo.MultiTaskKernelMachine` with its own kernel, by "exact", can leave them out.
             Default: "draws" where they fill less than half of the memory
             that is free, or where nothing else is possible; a warning says where it is something else.
         **method_options
             Options of the method, for instance ``cores``; an unknown one raises with the list. ``executor``, of
-            :class:`zoo.NIWLinear` by "gibbs", deals the tasks to threads or to a cluster of Dask.
+            the same two by "gibbs", deals the tasks to threads or to a cluster of Dask.
 
         Returns
         -------

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.core.auto_draws import AutoDraws
+from zoo.core.auto_draws import DEFAULT_DRAWS, AutoDraws
 from zoo.core.breakdown import breakdown_explained, require_finite
 from zoo.core.completeness import mark_if_interrupted
 from zoo.core.data_look import level_without_constant, look_at_data
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     """The arguments of ``factory.fit``, as they were given."""
 
     method: str | None
-    draws: int | str
+    draws: int | str | None
     tune: int
     chains: int
     random_seed: Any
@@ -55,11 +55,9 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     model.require_call(data, asked.method)
     name = model.choose_method(asked.method, data)
     method = model.method_named(name)
-    auto = None
-    if isinstance(asked.draws, str) or asked.max_draws is not None or asked.max_seconds is not None:
-        limits = asked.max_draws, asked.max_seconds
-        auto = AutoDraws(model, name, asked.draws, asked.chains, *limits, asked.checkpoint)
-    first: Any = asked.draws if auto is None else auto.asked
+    auto = _rounds(model, name, asked, options)
+    first: Any = DEFAULT_DRAWS if asked.draws is None else asked.draws
+    first = first if auto is None else auto.asked
     for argument, value, least in (("draws", first, 1), ("tune", asked.tune, 0), ("chains", asked.chains, 1)):
         whole_number(value, argument, least)
     if asked.checkpoint is not None and not method.checkpoints:
@@ -70,8 +68,8 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     model.check_method(name)
     if options.get("executor") is not None and "executor" not in method.options:
         raise UnsupportedMethodError(
-            f"executor is for NIWLinear with Gaussian noise by method 'gibbs', and this is a fit of "
-            f"{type(model).__name__} by {name!r}. Leave it out."
+            "executor is for HierarchicalLinear and NIWLinear with Gaussian noise by method 'gibbs', and this is a "
+            f"fit of {type(model).__name__} by {name!r}. Leave it out."
         )
     for option in options:
         one_of(option, list(method.options), f"the options of method {name!r}")
@@ -124,6 +122,18 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
         judge(fit, look, "" if auto is None else auto.reason)
     model.look_at(fit)
     return fit
+
+
+def _rounds(model: Model, name: str, asked: Asked, options: dict[str, Any]) -> AutoDraws | None:
+    """What decides whether chains go on after their last draw; None where their number is given."""
+    if isinstance(asked.draws, str) or asked.max_draws is not None or asked.max_seconds is not None:
+        limits = asked.max_draws, asked.max_seconds
+        draws = "auto" if asked.draws is None else asked.draws
+        return AutoDraws(model, name, draws, asked.chains, *limits, asked.checkpoint)
+    if asked.draws is None:
+        elsewhere = asked.checkpoint is not None or options.get("executor") is not None
+        return AutoDraws.by_default(model, name, asked.chains, elsewhere)
+    return None
 
 
 def _say_what_data_are(model: Model, data: MultiTaskData, progress: bool) -> None:

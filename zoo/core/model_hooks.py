@@ -22,6 +22,7 @@ from zoo.core.own_priors import OwnPriors
 from zoo.core.predictive import depends_on, pointwise_log_likelihood
 from zoo.data.multitask import MultiTaskData
 from zoo.data.standardizing import units_of
+from zoo.data.units import Units
 from zoo.inference.compiled import ensure_compile_folder
 from zoo.likelihoods.gaussian import Gaussian
 
@@ -285,6 +286,11 @@ class ModelHooks(OwnPriors):
 
     # ---------------------------------------------------------------- building
 
+    def default_units(self, data: MultiTaskData) -> Units:
+        """The units in which default priors are stated, of the data of a fit."""
+        # Other likelihoods of real numbers may have f in units of its own, as that of the logarithm of y.
+        return units_of(data, self.likelihood.responses == "real" and bool(self.likelihood.in_units_of_y))
+
     def with_units(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
         """The data with ``units``, in which default priors are stated; as they are where they have them already.
 
@@ -292,11 +298,9 @@ class ModelHooks(OwnPriors):
         """
         if data.units is not None:
             return data
-        # Other likelihoods of real numbers may have f in units of its own, as that of the logarithm of y.
-        real = self.likelihood.responses == "real" and bool(self.likelihood.in_units_of_y)
         if context is None:
-            return replace(data, units=units_of(data, real))
-        return replace(data, units=context.once("units", lambda: units_of(context.train, real)))
+            return replace(data, units=self.default_units(data))
+        return replace(data, units=context.once("units", lambda: self.default_units(context.train)))
 
     def design(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
         """The data as the model sees them; here as they are, with the units of what was fitted.
@@ -355,7 +359,8 @@ class ModelHooks(OwnPriors):
             reason = f"nobody knows what its hook `{own[0]}` does with them"
         raise ValueError(
             f"the data are a summary of rows, and {type(self).__name__} cannot do without the rows themselves: "
-            f"{reason}. Make the data of the rows, or use a linear model with likelihood='gaussian', such as NIWLinear."
+            f"{reason}. Make the data of the rows, or use a linear model with likelihood='gaussian', such as "
+            "HierarchicalLinear."
         )
 
     def _require_weights_used(self, model: pm.Model, view: ModelData) -> None:

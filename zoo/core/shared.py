@@ -24,6 +24,7 @@ from zoo.core.hooks import SHARED, ModelData
 from zoo.core.separation import separated_levels
 from zoo.data.further_groups import dense_columns
 from zoo.data.multitask import MultiTaskData
+from zoo.data.units import Units
 from zoo.data.within_tasks import range_within_tasks
 from zoo.inference.gibbs.shared_coefficients import SharedFeatures
 from zoo.support.checks import is_sparse, one_of, positive
@@ -186,17 +187,9 @@ class SharedCoefficients(ModelFactory):
 
     # ---------------------------------------------------------------- hooks
 
-    def with_units(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
-        """The data with units, of which a level is one only where every task has a constant of its own."""
-        if data.units is not None:
-            return data
-        plain = super().with_units
-
-        def units() -> Any:
-            fitted = data if context is None else context.train
-            return plain(replace(fitted, shared_names=self.shared_features(fitted))).units
-
-        return replace(data, units=units() if context is None else context.once("units", units))
+    def default_units(self, data: MultiTaskData) -> Units:
+        """The units of default priors, with a level only where every task has a constant of its own."""
+        return super().default_units(replace(data, shared_names=self.shared_features(data)))
 
     def design(self, data: MultiTaskData, context: Context | None = None) -> MultiTaskData:
         """The data with the shared features set apart."""

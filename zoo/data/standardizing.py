@@ -14,6 +14,8 @@ count there, since a row of weight 2 is two rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from zoo.data.formula import FormulaDesign
@@ -62,10 +64,12 @@ def units_of(data: TaskRows, real: bool) -> Units:
     """
     D, done = data.n_features, data.transform
     moved = done is not None and (done.y_mean != 0.0 or done.y_scale != 1.0)
-    if (data.is_sparse and not data.effects) or (done is not None and (moved or not real)):
+    if (data.is_sparse and not data.effects) or (done is not None and not real):
         return Units.of_size(D)
     mean, scale, constant, value = _of_features_with_level(data)
-    y_mean, y_scale = (0.0, 1.0) if moved or not real else _of_response(data, constant >= 0, data.weight)
+    if moved:
+        return replace(Units.of_size(D), level=(constant, value) if constant >= 0 else None)
+    y_mean, y_scale = (0.0, 1.0) if not real else _of_response(data, constant >= 0, data.weight)
     if done is not None:
         mean, scale = np.zeros(D), np.ones(D)
     elif constant >= 0:

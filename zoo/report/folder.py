@@ -15,6 +15,7 @@ from zoo.report.accuracy import accuracy_of, yardsticks_of
 from zoo.report.page import page
 from zoo.report.pictures import pictures_of, save_figure
 from zoo.report.printing import print_diagnostics
+from zoo.report.prior_share import prior_table
 from zoo.report.tables import summary_table, with_scale, write_csv
 from zoo.support.files import staged_folder
 
@@ -45,13 +46,16 @@ def write_report(
         diagnostics = fit.diagnostics() if has_chains(fit) else None
         if diagnostics is not None:
             write_csv(diagnostics, folder / "diagnostics.csv")
+        priors = prior_table(fit)
+        if priors is not None:
+            write_csv(priors, folder / "priors.csv")
         accuracy = None if test is None else accuracy_of(fit, yardsticks, test, random_seed)
         if accuracy is not None:
             write_csv(accuracy.table, folder / "accuracy.csv")
         pictures = list(pictures_of(fit, test, yardsticks.get("IndependentTasks"), random_seed))
         for picture in pictures:
             save_figure(picture.draw, folder / picture.file)
-        text = page(fit, folder, pictures, summary, diagnostics, accuracy, saved_as)
+        text = page(fit, folder, pictures, summary, diagnostics, priors, accuracy, saved_as)
         (folder / "report.html").write_text(text, encoding="utf-8")
         return sorted(file.name for file in folder.iterdir())
 

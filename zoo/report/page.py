@@ -20,6 +20,7 @@ from zoo.core.verdict import verdict_of, verdict_text
 from zoo.report.accuracy import Accuracy
 from zoo.report.pictures import Picture
 from zoo.report.printing import number
+from zoo.report.prior_share import MOSTLY
 from zoo.report.tables import units_table
 from zoo.support.words import counted
 
@@ -85,6 +86,7 @@ def page(
     pictures: Sequence[Picture],
     summary: pd.DataFrame,
     diagnostics: pd.DataFrame | None,
+    priors: pd.DataFrame | None,
     accuracy: Accuracy | None,
     saved_as: str | os.PathLike[str] | None,
 ) -> str:
@@ -94,6 +96,7 @@ def page(
         ("fitted", "What was fitted", _fitted(fit)),
         ("converged", "Did it converge?", _converged(fit, diagnostics)),
         ("accuracy", "How accurate is it?", _accuracy(accuracy, name)),
+        *([] if priors is None else [("priors", "What do the data say beside the prior?", _priors(priors))]),
         ("pictures", "Pictures", "".join(_picture(folder, picture) for picture in pictures)),
         ("numbers", "The posterior in numbers", _numbers(fit, summary)),
         ("load", "Go on with this fit", _load(fit, saved_as)),
@@ -200,6 +203,24 @@ def _accuracy(accuracy: Accuracy | None, own: str) -> str:
             "<code>fit.report(out, test=...)</code>, or <code>zoo report --test rows.csv</code>.</p>"
         )
     return f"<p>{escape(accuracy.sentence)}</p>{_table(accuracy.table, digits=2, own=own)}"
+
+
+def _priors(priors: pd.DataFrame) -> str:
+    mostly = list(priors.index[priors["width"] > MOSTLY])
+    if mostly:
+        them = "it is" if len(mostly) == 1 else "they are"
+        said = (
+            f"The data say little of {_some(mostly)}: {them} mostly what the prior says. More tasks, or a prior that "
+            "you can defend, would tell."
+        )
+    else:
+        said = "The data say more of every parameter of the population than its prior does."
+    note = (
+        "Medians and 90% intervals before and after the data. The width is that of the interval after the data in "
+        f"widths of the one before, in logarithms of what is positive; above {MOSTLY:g} the data have said little."
+    )
+    first = priors.sort_values("width", ascending=False).head(_SUMMARY_ROWS)
+    return f'<p>{escape(said)}</p><p class="note">{escape(note)}</p>{_table(first.map("{:.3g}".format))}'
 
 
 def _picture(folder: Path, picture: Picture) -> str:

@@ -52,7 +52,7 @@ class MultiTaskEstimator(FactoryParameters):
         t: Any = None,
         standardize: bool = True,
         fit_intercept: Any = "auto",
-        draws: Any = 1000,
+        draws: Any = None,
         tune: int = 1000,
         chains: int = 4,
         options: dict[str, Any] | None = None,
@@ -212,7 +212,7 @@ class MultiTaskEstimator(FactoryParameters):
 
     def _checked_factory(self) -> ModelFactory:
         if not isinstance(self.factory, ModelFactory):
-            raise TypeError(f"factory is {self.factory!r}. Give a factory, as zoo.NIWLinear().")
+            raise TypeError(f"factory is {self.factory!r}. Give a factory, as zoo.HierarchicalLinear().")
         for name, own in _OWN.items():
             if name in (self.options or {}):
                 raise ValueError(

@@ -24,7 +24,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     Parameters
     ----------
     factory : ModelFactory
-        The model, as ``zoo.NIWLinear()``. Its fields are parameters: ``factory__likelihood``, and
+        The model, as ``zoo.HierarchicalLinear()``. Its fields are parameters: ``factory__likelihood``, and
         those of its likelihood too: ``factory__likelihood__C``.
     method : str, optional
         One of ``factory.methods``; default: what the factory takes for the data.
@@ -118,8 +118,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     Parameters
     ----------
     factory : ModelFactory
-        The model, as ``zoo.MaxMargin()`` or ``zoo.NIWLinear(likelihood="logistic")``; of grades
-        ``zoo.NIWLinear(likelihood=zoo.Ordinal(grades=5))``.
+        The model, as ``zoo.MaxMargin()`` or
+        ``zoo.HierarchicalLinear(likelihood="logistic")``; of grades
+        ``zoo.HierarchicalLinear(likelihood=zoo.Ordinal(grades=5))``.
     method, task, t, standardize, fit_intercept, draws, tune, chains, options, random_state, progress
         As in :class:`MultiTaskRegressor`.
 

@@ -54,7 +54,8 @@ class FactoryParameters(BaseEstimator):
             factory = own.get("factory", self.factory)
             if not isinstance(factory, ModelFactory):
                 raise TypeError(
-                    f"{next(iter(fields))} is set, but factory is {factory!r}. Give a factory, as zoo.NIWLinear()."
+                    f"{next(iter(fields))} is set, but factory is {factory!r}. Give a factory, as "
+                    "zoo.HierarchicalLinear()."
                 )
             dotted = {
                 name.removeprefix(_PREFIX).replace("likelihood__", "likelihood."): value

@@ -42,7 +42,16 @@ from threadpoolctl import threadpool_limits
 from zoo.inference.acceleration import Evaluation, climb
 from zoo.inference.em.conditional import conditional_covariances, conditional_draws, conditional_means
 from zoo.inference.em.functions import Functions
-from zoo.inference.em.parts import SMALL_ORDER, Population, Rows, make_population, sort_rows
+from zoo.inference.em.learned_scales import LearnedScales
+from zoo.inference.em.parts import (
+    SMALL_ORDER,
+    NoisePenalty,
+    Penalty,
+    Population,
+    Rows,
+    make_population,
+    sort_rows,
+)
 from zoo.inference.em.span import LogCholesky, Span, merge_equal
 from zoo.inference.em.weights import Weights
 
@@ -110,6 +119,7 @@ def expectation_maximisation(
     pi: float,
     tau: float,
     scale: np.ndarray | None = None,
+    learned: tuple[float, float] | None = None,
     noise_prior: tuple[float, float] | None = None,
     noise_by_task: bool = False,
     weight: np.ndarray | None = None,
@@ -137,6 +147,9 @@ def expectation_maximisation(
         Positive. Weight of the prior covariance, in tasks.
     scale : (r, r), optional
         ``Psi``, positive definite; ``tau`` times I when left out.
+    learned : (m, s), optional
+        The penalty of :mod:`zoo.inference.em.learned_scales`, with ``tau`` for its nu; ``pi`` and ``scale`` are then
+        left out.
     noise_prior : (a, b), optional
         Inverse-gamma law of the noise variance; flat when left out.
     noise_by_task : bool
@@ -185,9 +198,17 @@ def expectation_maximisation(
     distinct, number = merge_equal(inputs[used])
     rows = sort_rows(number[row], task, y, n_tasks, weight)
     span = Span(distinct, tau, scale)
-    space = space or _cheaper(rows, span)
+    if learned is not None and span.q < span.r:
+        raise ValueError(
+            "the rows do not tell all features apart, which EM needs for scales of its own for each. Use "
+            "method='gibbs', or leave a feature out."
+        )
+    space = space or ("weights" if learned is not None else _cheaper(rows, span))
     span.as_functions = space == "functions" and span.invertible
-    prior = span.prior(pi, noise_prior, noise_floor)
+    noise_law = NoisePenalty(noise_prior, noise_floor)
+    prior: Penalty = span.prior(pi, noise_law)
+    if learned is not None:
+        prior = LearnedScales(span.V, tau, *learned, noise_law)
     engine: Weights | Functions
     if space == "weights":
         engine = Weights(span.features, rows, prior, _CHUNK)

@@ -16,8 +16,8 @@ from zoo.inference.compiled import njit
 from zoo.inference.em.parts import (
     LOG_2PI,
     SMALL_ORDER,
+    Penalty,
     Population,
-    Prior,
     Rows,
     Step,
     cholesky_factor,
@@ -39,7 +39,7 @@ class _Group(NamedTuple):
 class Functions:
     """E-step by the n x n covariance at the inputs; ``features`` None: the coordinates are the functions."""
 
-    def __init__(self, features: np.ndarray | None, n: int, rows: Rows, prior: Prior, by_task: bool):
+    def __init__(self, features: np.ndarray | None, n: int, rows: Rows, prior: Penalty, by_task: bool):
         self.features, self.n, self.prior, self.counts = features, n, prior, rows.counts
         self.within, self.merged, self.constant = np.zeros(len(rows.sizes)), np.zeros(len(rows.sizes)), 0.0
         members: dict[tuple, list] = {}

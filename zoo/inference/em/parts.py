@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
@@ -15,6 +15,8 @@ __all__ = [
     "LOG_2PI",
     "SMALLEST",
     "SMALL_ORDER",
+    "NoisePenalty",
+    "Penalty",
     "Population",
     "Prior",
     "Rows",
@@ -104,6 +106,64 @@ class Rows(NamedTuple):
             yield some, X, y
 
 
+class NoisePenalty(NamedTuple):
+    """Inverse-gamma law (a, b) of the noise variance, flat where it is None, and the smallest variance's root."""
+
+    law: tuple[float, float] | None
+    floor: float
+
+    def value(self, variance: np.ndarray) -> float:
+        """Log-penalty."""
+        if self.law is None:
+            return 0.0
+        a, b = self.law
+        return -float(np.sum((a + 1.0) * np.log(variance) + b / variance))
+
+    def step(self, squares: np.ndarray, counts: np.ndarray, old: np.ndarray) -> np.ndarray:
+        """M-step (9) from the expected squared errors (T,) of tasks with so many rows."""
+        if old.ndim == 0:
+            squares, counts = squares.sum(), counts.sum()
+        a, b = (-1.0, 0.0) if self.law is None else self.law
+        weight = counts + 2.0 * (a + 1.0)
+        known = weight > 0.0  # a task without rows or prior keeps its noise
+        new = np.where(known, (squares + 2.0 * b) / np.where(known, weight, 1.0), old)
+        return np.maximum(new, self.floor**2)
+
+
+class Penalty(Protocol):
+    """A penalty of mean, covariance and noise, with its M-step."""
+
+    @property
+    def pi(self) -> float:
+        """Weight of a prior mean of zero, in tasks."""
+        ...
+
+    @property
+    def tau(self) -> float:
+        """Weight of the prior of the covariance, in tasks."""
+        ...
+
+    @property
+    def noise(self) -> NoisePenalty:
+        """The part of the noise."""
+        ...
+
+    def value(self, population: Population) -> float:
+        """Log-penalty."""
+        ...
+
+    def maximise(
+        self,
+        old: Population,
+        coordinates: np.ndarray,
+        cov_sum: np.ndarray,
+        squares: np.ndarray,
+        counts: np.ndarray,
+    ) -> Population:
+        """M-step (7)-(9) from the expectations of an E-step."""
+        ...
+
+
 class Prior(NamedTuple):
     """The penalty in the coordinates of the computation: ``scale`` stands for a multiple of I where it is a number."""
 
@@ -111,8 +171,7 @@ class Prior(NamedTuple):
     tau: float
     scale: float | np.ndarray
     constant: float
-    noise: tuple[float, float] | None
-    floor: float
+    noise: NoisePenalty
 
     def value(self, population: Population) -> float:
         """Log-penalty of mean, covariance and noise."""
@@ -125,10 +184,7 @@ class Prior(NamedTuple):
             trace = 2.0 * np.vdot(self.scale, inverse) - np.diag(self.scale) @ np.diag(inverse)
         mean = solve_triangular(root, population.mean, lower=True, check_finite=False)
         value = self.constant - 0.5 * (self.pi * (mean @ mean) + trace) - self.tau * log_diagonal(root)
-        if self.noise is not None:
-            a, b = self.noise
-            value -= float(np.sum((a + 1.0) * np.log(population.variance) + b / population.variance))
-        return float(value)
+        return float(value) + self.noise.value(population.variance)
 
     def maximise(
         self,
@@ -152,16 +208,7 @@ class Prior(NamedTuple):
             add_lower(self.scale, cov)
         cov /= self.tau + T
         mirror(cov)
-        return make_population(mean, cov, self._variance(squares, counts, old.variance))
-
-    def _variance(self, squares: np.ndarray, counts: np.ndarray, old: np.ndarray) -> np.ndarray:
-        if old.ndim == 0:
-            squares, counts = squares.sum(), counts.sum()
-        a, b = (-1.0, 0.0) if self.noise is None else self.noise
-        weight = counts + 2.0 * (a + 1.0)
-        known = weight > 0.0  # a task without rows or prior keeps its noise
-        new = np.where(known, (squares + 2.0 * b) / np.where(known, weight, 1.0), old)
-        return np.maximum(new, self.floor**2)
+        return make_population(mean, cov, self.noise.step(squares, counts, old.variance))
 
 
 def make_population(mean: np.ndarray, cov: np.ndarray, variance: np.ndarray) -> Population:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import blas, lapack, qr, solve_triangular
 
-from zoo.inference.em.parts import SMALLEST, Population, Prior, cholesky_factor, log_diagonal, mirror
+from zoo.inference.em.parts import (
+    SMALLEST,
+    NoisePenalty,
+    Penalty,
+    Population,
+    Prior,
+    cholesky_factor,
+    log_diagonal,
+    mirror,
+)
 
 __all__ = ["LogCholesky", "Span", "merge_equal"]
 
@@ -34,7 +43,7 @@ class Span:
         self.log_features = float(np.log(diagonal[: self.q]).sum()) if self.invertible else 0.0
         self.as_functions = False
 
-    def prior(self, pi: float, noise: tuple[float, float] | None, floor: float) -> Prior:
+    def prior(self, pi: float, noise: NoisePenalty) -> Prior:
         """The penalty of u; its constant stands for the rest of w, and for the change of variables."""
         rest = self.r - self.q
         log_det = rest * np.log(self.psi / self.tau)
@@ -44,7 +53,7 @@ class Span:
         if self.as_functions:
             log_det -= 2.0 * self.log_features
             scale = np.asfortranarray(self.psi * self.features @ self.features.T)
-        return Prior(pi, self.tau, scale, -0.5 * self.tau * (log_det + rest), noise, floor)
+        return Prior(pi, self.tau, scale, -0.5 * self.tau * (log_det + rest), noise)
 
     def enter(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of u from those of w."""
@@ -89,7 +98,7 @@ class LogCholesky:
     The metric is near the Fisher information of the complete data, so that a unit weighs the same in each block.
     """
 
-    def __init__(self, q: int, prior: Prior, counts: np.ndarray, by_task: bool):
+    def __init__(self, q: int, prior: Penalty, counts: np.ndarray, by_task: bool):
         self.q, self.prior, self.counts, self.by_task = q, prior, counts, by_task
         self.lower = np.tril_indices(q)
 
@@ -105,7 +114,7 @@ class LogCholesky:
         root = np.zeros((self.q, self.q), order="F")
         root[self.lower] = z
         scales = np.exp(np.diag(root))
-        variance = np.maximum(np.exp(variance), self.prior.floor**2)
+        variance = np.maximum(np.exp(variance), self.prior.noise.floor**2)
         sizes = np.concatenate([scales, variance])
         if not (np.isfinite(x).all() and sizes.min() > SMALLEST and sizes.max() < 1.0 / SMALLEST):
             raise FloatingPointError("an extrapolation left the range of float64")

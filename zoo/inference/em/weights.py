@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zoo.inference.em.parts import LOG_2PI, Population, Prior, Rows, Step
+from zoo.inference.em.parts import LOG_2PI, Penalty, Population, Rows, Step
 
 __all__ = ["Weights"]
 
@@ -16,7 +16,7 @@ __all__ = ["Weights"]
 class Weights:
     """E-step by a q x q matrix per task; a batch of them holds at most ``chunk`` numbers."""
 
-    def __init__(self, features: np.ndarray, rows: Rows, prior: Prior, chunk: int):
+    def __init__(self, features: np.ndarray, rows: Rows, prior: Penalty, chunk: int):
         T, q = len(rows.counts), features.shape[1]
         self.prior, self.counts = prior, rows.counts
         depth = min(int(rows.sizes.max()), q)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -46,8 +46,11 @@ _MOST_COVARIANCES = 2e7
 class NIWEngines(NIWHierarchy):
     """Methods of a population of tasks."""
 
-    def em_prior(self, rank: int) -> tuple[float, float]:
-        """EM's tau and the multiple of the identity that is its scale, for ``rank`` whitened features."""
+    em_estimate: ClassVar[str]
+    """What method "em" computes."""
+
+    def em_penalty(self, rank: int) -> dict[str, Any]:
+        """The prior of mean and covariance as :func:`expectation_maximisation` takes it, of ``rank`` features."""
         raise NotImplementedError(f"{type(self).__name__} has no estimate by EM.")
 
     def method_table(self) -> list[Method]:
@@ -57,14 +60,15 @@ class NIWEngines(NIWHierarchy):
         if not self.augmented and not choices:
             return super().method_table()
         gibbs = self._gibbs("draws from the exact posterior by a compiled Gibbs sampler", self._fit_gibbs)
-        tied = self.mean_sd is None and self.scale_sd is None and not self.learns_pi
-        if not self._conjugate or self.shared or not tied:
+        # Of a mean that is tied to the covariance, EM knows neither a learned weight nor learned scales.
+        partly = self.mean_sd is None and (self.scale_sd is not None or self.learns_pi)
+        if not self._conjugate or self.shared or partly:
             return [gibbs, *super().method_table()]
         return [
             gibbs,
             Method(
                 "em",
-                "the paper's penalised maximum likelihood, and the coefficients' posterior given it",
+                self.em_estimate,
                 self._fit_em,
                 law="point",
                 weights=True,
@@ -74,14 +78,9 @@ class NIWEngines(NIWHierarchy):
 
     def unserved(self, method: str) -> str:
         """Why a method that others have cannot do with these fields; nothing where that is not the reason."""
-        if method == "em" and self._conjugate and self.mean_sd is not None:
-            return (
-                f"method 'em' has no estimate under the priors of {type(self).__name__}. Use method='gibbs', or "
-                "zoo.NIWLinear() for one estimate under the prior of its paper."
-            )
         if method == "em" and self._conjugate and self.shared:
             return "method 'em' knows no shared coefficients, and shared names such ones."
-        if method == "em" and self._conjugate and self.scale_sd is not None:
+        if method == "em" and self._conjugate and self.mean_sd is None and self.scale_sd is not None:
             return "method 'em' knows no learned scales of features, and covariance_prior='half_t' asks for them."
         if method == "em" and self._conjugate and self.learns_pi:
             return "method 'em' has no estimate of pi, and pi is 'learned'. Give pi a number, or use method='gibbs'."
@@ -270,7 +269,6 @@ class NIWEngines(NIWHierarchy):
         offset = np.zeros(len(population.half)) if moved is None else moved[0]
         y = y - (data.inputs @ offset)[data.row] if offset.any() else y
         rank = population.inputs.shape[1]
-        tau, weight = self.em_prior(rank)
         with ClimbProgress(max_iter, run.progress) as bar:
             found = expectation_maximisation(
                 population.inputs,
@@ -278,9 +276,7 @@ class NIWEngines(NIWHierarchy):
                 data.task,
                 y,
                 data.n_tasks,
-                pi=float(self.pi_of({})),
-                tau=tau,
-                scale=weight * np.eye(rank),
+                **self.em_penalty(rank),
                 noise_prior=self.noise_prior(data),
                 noise_by_task=self.noise_by_task,
                 weight=data.weight,

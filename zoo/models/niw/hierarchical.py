@@ -2,8 +2,15 @@ r"""Linear tasks from one population, as mixed models have it: a mean with a pri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import numpy as np
+
+from zoo.data.multitask import MultiTaskData
+from zoo.data.units import Units
+from zoo.inference.gibbs.task_sums import task_sums
+from zoo.models.niw.least_spread import input_of_least_spread
 from zoo.models.niw.linear_population import LinearPopulation
 from zoo.support.checks import positive
 
@@ -67,6 +74,39 @@ class HierarchicalLinear(LinearPopulation):
         super().__post_init__()
         positive(self.mean_scale, "mean_scale")
         positive(self.sd_scale, "sd_scale")
+
+    def default_units(self, data: MultiTaskData) -> Units:
+        """The units of default priors, with the level stated at the input where tasks differ least."""
+        units = super().default_units(data)
+        rows = self.set_apart(replace(data, units=units))
+        own: Units = rows.units
+        if own.level is None or rows.n_features < 2 or rows.incomplete or not self.likelihood.in_units_of_y:
+            return units
+        inputs = rows.inputs @ own.back / own.y_scale
+        y = (rows.y - (rows.inputs @ own.offset)[rows.row]) / own.y_scale
+        if isinstance(rows.shared, np.ndarray):
+            shared = rows.shared / rows.shared_units.x_scale
+            both = np.hstack([inputs[rows.row], shared])
+            y = y - shared @ np.linalg.lstsq(both, y)[0][rows.n_features :]
+        at = input_of_least_spread(
+            inputs, task_sums(inputs, rows.row, y, rows.task, rows.n_tasks, rows.weight)
+        )
+        if at is None:
+            return units
+        location = dict(zip(rows.feature_names, rows.inputs[at], strict=True))
+        location[rows.feature_names[own.level[0]]] = 0.0
+        pairs = zip(data.feature_names, units.x_mean, strict=True)
+        return replace(units, x_mean=np.array([location.get(name, mean) for name, mean in pairs]))
+
+    em_estimate: ClassVar[str] = (
+        "the mode of mean, log covariance and noise, and the coefficients' posterior given it"
+    )
+
+    def em_penalty(self, rank: int) -> dict[str, Any]:
+        """The prior of mean and covariance, with the scales integrated out."""
+        assert self.mean_sd is not None and self.scale_sd is not None
+        nu = float(self.delta) + rank - 1.0
+        return {"pi": 0.0, "tau": nu, "learned": (self.mean_sd, self.scale_sd)}
 
     @property
     def mean_sd(self) -> float | None:

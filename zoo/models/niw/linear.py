@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -81,10 +81,6 @@ class NIWLinear(LinearPopulation, TiedMean):
     ----------
     Yu, K., Tresp, V. and Schwaighofer, A. (2005). Learning Gaussian processes from multiple tasks. ICML.
     """
-
-    extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {
-        "coefficients_cov": ("task", "feature", "feature_bis")
-    }
 
     scale_matrix: Any = None
     covariance_prior: str = "inverse_wishart"
@@ -195,3 +191,12 @@ class NIWLinear(LinearPopulation, TiedMean):
         return np.sqrt(1.0 / D if self.scale_matrix is None else float(self.scale_matrix)) * super()._half(
             data
         )
+
+    def _combined(self, fit: Fit, combine: bool) -> np.ndarray:
+        """Draws of C; of an EM fit combined with the scale as in eq (19)."""
+        cov = super()._combined(fit, combine)
+        if not combine or fit.method != "em":
+            return cov
+        tau, weight = self.em_prior(cov.shape[-1])
+        half, T = self._half(self.design(fit.population_data)), fit.population_data.n_tasks
+        return np.asarray((T * cov + weight * half @ half.T) / (tau + T))

@@ -39,6 +39,9 @@ class LinearPopulation(NIWBase):
     """
 
     constraints: ClassVar[dict[str, str]] = {"feature_cov": "positive definite", "noise": "> 0"}
+    extra_dims: ClassVar[dict[str, tuple[str, ...]]] = {
+        "coefficients_cov": ("task", "feature", "feature_bis")
+    }
     sparse_levels: ClassVar[bool] = True
     likelihood_laws: ClassVar[dict[str, Law]] = {**NIWBase.likelihood_laws, "noise": NOISE_OF_ONE_ROW}
     names: ClassVar[tuple[str, str, str]] = ("coefficients", "population_mean", "feature_cov")
@@ -126,12 +129,12 @@ class LinearPopulation(NIWBase):
         units = data.units
         if units is None or units.level is None or not self._in_units(data):
             return None
-        by_shared = None
+        by_shared, offset = None, units.offset
         if data.shared_units is not None and data.shared_units.x_mean.any():
             by_shared = np.zeros((data.n_features, len(data.shared_units.x_mean)))
             position, value = units.level
             by_shared[position] = data.shared_units.x_mean / value
-        return units.offset, by_shared
+        return None if by_shared is None and not offset.any() else (offset, by_shared)
 
     def _in_units(self, data: MultiTaskData) -> bool:
         """Whether the prior of coefficients is stated in units of the data."""
@@ -158,7 +161,7 @@ class LinearPopulation(NIWBase):
         return name
 
     def learned_kernel(self, fit: Fit, combine: bool = True) -> LearnedKernel:
-        """``x' C x'`` with the posterior mean of C; combined, EM's C is shrunk towards the prior's scale (eq 19)."""
+        """``x' C x'`` with the posterior mean of C; ``combine`` matters to EM fits of :class:`zoo.NIWLinear`."""
         draws = fit.posterior
         cov = self._combined(fit, combine).mean(axis=(0, 1))
         D = len(cov)
@@ -180,10 +183,5 @@ class LinearPopulation(NIWBase):
         return self._kernel_draws(inputs @ self._combined(fit, combine) @ inputs.T)
 
     def _combined(self, fit: Fit, combine: bool) -> np.ndarray:
-        """Draws of C; of an EM fit combined with the scale as in eq (19)."""
-        cov = fit.posterior["feature_cov"].to_numpy()
-        if not combine or fit.method != "em":
-            return cov
-        tau, weight = self.em_prior(cov.shape[-1])
-        half, T = self._half(self.design(fit.population_data)), fit.population_data.n_tasks
-        return np.asarray((T * cov + weight * half @ half.T) / (tau + T))
+        """Draws of C."""
+        return fit.posterior["feature_cov"].to_numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -55,6 +55,15 @@ class TiedMean(NIWBase):
         """The mean in whitened features, made of standard normals; ``chol`` is a root of the covariance."""
         root = pt.sqrt(pm.Gamma("pi", alpha=SHAPE, beta=RATE)) if self.learns_pi else np.sqrt(self.pi)
         return chol @ white / root
+
+    em_estimate: ClassVar[str] = (
+        "the paper's penalised maximum likelihood, and the coefficients' posterior given it"
+    )
+
+    def em_penalty(self, rank: int) -> dict[str, Any]:
+        """The penalty of the paper's M-step."""
+        tau, weight = self.em_prior(rank)
+        return {"pi": float(self.pi_of({})), "tau": tau, "scale": weight * np.eye(rank)}
 
     def em_prior(self, rank: int) -> tuple[float, float]:
         r"""EM's tau and the multiple of the identity that is its scale, for ``rank`` whitened features.

@@ -275,7 +275,7 @@ class VaryingCoefficientGP(ChoosesStructure):
         self,
         data: MultiTaskData,
         method: str | None = None,
-        draws: int | str = 1000,
+        draws: int | str | None = None,
         tune: int = 1000,
         chains: int = 4,
         random_seed: Any = None,

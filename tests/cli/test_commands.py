@@ -155,6 +155,7 @@ class TestFitPredictReport:
         assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
         assert names_in(tmp_path / "report") == {
             "report.html",
+            "priors.csv",
             "summary.csv",
             *(PICTURES - {"task_correlation.png"}),
         }
@@ -165,7 +166,14 @@ class TestFitPredictReport:
         said = capsys.readouterr().out
         assert "has not converged" in said and "Worst R-hat" in said
         more = {"shrinkage.png", "task_map.png"}
-        assert names_in(out) == {"report.html", "summary.csv", "diagnostics.csv", *PICTURES, *more}
+        assert names_in(out) == {
+            "report.html",
+            "summary.csv",
+            "diagnostics.csv",
+            "priors.csv",
+            *PICTURES,
+            *more,
+        }
         diagnostics = pd.read_csv(out / "diagnostics.csv", index_col="name")
         assert list(diagnostics.columns) == ["r_hat", "ess_bulk", "ess_tail"]
         summary = pd.read_csv(out / "summary.csv", index_col="name")

@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from scipy.linalg import solve_triangular
 
+from zoo.core.absolute_laws import warn_of_features
 from zoo.core.capabilities import CoefficientSurface
 from zoo.core.context import Context
 from zoo.core.fit import Fit
@@ -117,6 +118,8 @@ class KernelLocalSmoothing(LocalDescription):
         """Coded y; raises without t, where a column of t is constant, and for responses without local fits."""
         y = super().validate(data)
         require_places(data, type(self).__name__)
+        if not data.is_sparse:
+            warn_of_features(data.inputs, data.feature_names)
         return y
 
     def design(self, data: MultiTaskData, context: Context | None = None) -> LocalRows:

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from scipy.special import ndtri
 
+from zoo.core.absolute_laws import warn_of_responses
 from zoo.core.capabilities import Condition, Relevance
 from zoo.core.context import Context
 from zoo.core.factory import ModelFactory
@@ -34,13 +35,11 @@ from zoo.models.multi_laplace.ard_gp import (
 from zoo.models.multi_laplace.description import MultiLaplaceDescription
 from zoo.models.multi_laplace.relevance import relevance_table
 from zoo.models.multi_laplace.selection import selected_features
-from zoo.support.warning_types import warn_user
 
 __all__ = ["MultiLaplaceGP"]
 
 # Draws that stand for the predictive law of an estimate.
 _POINT_DRAWS = 1000
-_LARGE_RESPONSE = 100.0
 # A noise floor below this, in standard deviations of y, is no statement about the noise.
 _LOW_FLOOR = 0.1
 
@@ -127,11 +126,7 @@ class MultiLaplaceGP(MultiLaplaceDescription):
         """Coded y; warns of responses far from the scale that the priors expect."""
         self._require_normal_noise()
         y = super().validate(data)
-        if np.mean(y**2) > _LARGE_RESPONSE:
-            warn_user(
-                f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1. "
-                "Use data.standardize()."
-            )
+        warn_of_responses(y)
         if not isinstance(self.kernel, str):
             needed = getattr(self.base_covariance(data.n_features), "input_dim", None)
             varying = int((np.ptp(data.inputs, axis=0) > 0).sum())

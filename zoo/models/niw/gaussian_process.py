@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from zoo.core.absolute_laws import warn_of_responses
 from zoo.core.context import Context
 from zoo.core.fit import Fit
 from zoo.core.hooks import SHARED, ModelData
@@ -19,15 +20,12 @@ from zoo.models.niw.base import NIWBase
 from zoo.models.niw.hierarchy import Population
 from zoo.models.niw.tied_mean import TiedMean
 from zoo.support.checks import positive
-from zoo.support.warning_types import warn_user
 from zoo.support.words import counted
 
 __all__ = ["FunctionData", "NIWGaussianProcess"]
 
 # Inputs up to which `fit` draws from the posterior if no method is named: a draw costs T n^3.
 _GIBBS_INPUTS = 150
-# Mean square of real responses above which they cannot have been standardized.
-_LARGE_RESPONSE = 100.0
 # Of kappa(x, x), what the inputs of the fit leave open: less is rounding.
 _RESIDUAL = 1e-8
 
@@ -134,11 +132,8 @@ class NIWGaussianProcess(TiedMean):
     def validate(self, data: MultiTaskData) -> np.ndarray:
         """Coded y; raises where the base kernel is for other inputs, and warns of responses far from its scale."""
         y = super().validate(data)
-        if not self.own_priors and self.likelihood.responses == "real" and np.mean(y**2) > _LARGE_RESPONSE:
-            warn_user(
-                f"y has mean {y.mean():.3g} and standard deviation {y.std():.3g}, and the priors expect values near 1: "
-                "the posterior, or the maximum that EM finds, says little of such values. Use data.standardize()."
-            )
+        if not self.own_priors and self.likelihood.responses == "real":
+            warn_of_responses(y)
         data = self.set_apart(data)
         dim = getattr(self.base_covariance(data.n_features), "input_dim", data.n_features)
         if dim != data.n_features:

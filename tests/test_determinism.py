@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import zoo
+from tests.daily import daily
 from zoo.inference.run.chains import _Chain, _Plan
 
 OPTIONS = dict(draws=12, tune=6, chains=3, random_seed=11, progress=False)
@@ -143,7 +144,7 @@ def test_arrays_at_any_address():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("engine", list(GIBBS))
+@pytest.mark.parametrize("engine", daily(GIBBS, ["MaxMargin, hinge", "NIWLinear"]))
 def test_processes_of_joblib(engine, reference):
     # No random error: every bit must agree.
     with joblib.parallel_config(backend="loky", n_jobs=2):

@@ -197,6 +197,7 @@ def test_what_is_no_prior_is_refused() -> None:
         zoo.PooledTasks(own_priors=pm.HalfNormal.dist())
 
 
+@pytest.mark.scheduled
 def test_posterior_is_that_of_the_given_prior() -> None:
     """Normal priors of the coefficients and a known noise: the posterior in closed form, at 5 standard errors.
 

@@ -427,7 +427,7 @@ def test_some_tasks_are_predicted_as_among_all(method):
     assert spread[1] > 5.0 * spread[0]
 
 
-@pytest.mark.statistical  # it compiles for two minutes
+@pytest.mark.scheduled  # it compiles for two minutes
 def test_degrees_of_new_tasks_are_to_blame_for_infinite_draws():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 2))

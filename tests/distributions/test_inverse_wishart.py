@@ -109,7 +109,7 @@ def test_draws_against_scipy(nu):
             assert stats.ks_2samp(statistic(sample), statistic(theirs)).pvalue > ALARM
 
 
-@pytest.mark.statistical
+@pytest.mark.scheduled
 @pytest.mark.compiled
 def test_delta_is_consistent_under_subsetting():
     # Any block of IW(delta, S) is IW(delta, block of S) (Dawid 1981). Null: exact laws of a diagonal entry

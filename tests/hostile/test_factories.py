@@ -90,7 +90,13 @@ def _data(name):
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        pytest.param(n, m, marks=[pytest.mark.statistical] * (n not in FAST))
+        pytest.param(
+            n,
+            m,
+            # Of each factory the first method with every change, and the others in the scheduled run.
+            marks=[pytest.mark.statistical if m == dict(reversed(METHODS))[n] else pytest.mark.scheduled]
+            * (n not in FAST),
+        )
         for n, m in METHODS
         if n not in SLOW
     ],

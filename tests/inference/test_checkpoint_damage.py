@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.daily import daily
 from tests.inference.checkpoints import (
     Killed,
     assert_same_fit,
@@ -103,7 +104,10 @@ def test_damage_is_found_or_harmless(kind, damage, path):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("damage", [_flip, _truncate])
-@pytest.mark.parametrize("kind", ["manifest", "state", "chunk of draws", "description of an array"])
+@pytest.mark.parametrize(
+    "kind",
+    daily(["manifest", "state", "chunk of draws", "description of an array"], ["state", "chunk of draws"]),
+)
 def test_damage_anywhere(kind, damage, half_way, tmp_path):
     # No random error: whatever the byte, the draws must not be wrong.
     rng = np.random.default_rng(6)

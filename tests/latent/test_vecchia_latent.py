@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
+from tests.daily import daily
 from tests.latent.test_vecchia import (
     CASES,
     FEATURES,
@@ -110,7 +111,7 @@ def covariance(c, case="linear", theta=AT):
 
 
 @each_case
-@each_likelihood
+@pytest.mark.parametrize("kind", daily(LIKELIHOODS, ["logistic", "student", "zero inflated"]))
 def test_all_latents_before_give_laplace_of_the_exact_prior(case, kind):
     c = case_of(kind, case)
     mode, ours = found(c, AT, c.parameters, nearest_before(c.rows.t, N - 1))

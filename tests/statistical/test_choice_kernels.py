@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import zoo
+from tests.daily import daily
 from zoo.diagnostics.sequential import kernel_test
 
 pytestmark = pytest.mark.statistical
@@ -37,7 +38,7 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore:ks_2samp.*Exact calculation unsuccessful")  # of ties
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", daily(CASES, ["learned pi", "half-t"]))
 def test_against_joint_draws(case):
     kind, fields, shape = CASES[case]
     result = kernel_test(

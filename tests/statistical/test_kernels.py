@@ -27,26 +27,19 @@ ALPHA = 1e-5 / 40
 SIZE, SWEEPS = 2000, 4
 # Of all cases those that run with every change: each compiled kernel, and each kind of move, at least once.
 DAILY = {
-    "hinge",
     "hinge, margin, weights, offsets",
-    "tube, scales, an intercept",
     "population, group moves, noise by task",
     "population, loose",
     "population, half-t, groups",
     "population, half-t, logistic, shared, rare",
     *("functions", "tube, learned C"),
     "population, student t",
-    "population, laplace",
-    "matrix normal, probit",
     "matrix normal, logistic, rare",
-    "matrix normal, negative binomial",
     "population, ordinal by task",
-    "population, crossed",
     "population, crossed, many",
     "population, learned pi, half-t, loose, shared",
-    "population, learned pi, logistic, rare",
     "population, shared, learned scale, noise by task, group moves",
-    *("latent features, shared", "functions, logistic"),
+    "latent features, shared",
 }
 
 

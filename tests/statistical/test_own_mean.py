@@ -70,7 +70,7 @@ CASES = {
     ),
 }
 DAILY = {
-    "group moves, noise by task", "loose", "shared, in units", "crossed, many", "logistic, rare", "ordinal", "choices",
+    "group moves, noise by task", "loose", "shared, in units", "logistic, rare", "choices",
 }  # fmt: skip
 
 

@@ -22,9 +22,7 @@ _DAILY = (
     "HierarchicalLinear-gibbs-delta_4.0-mean_scale_0.8-sd_scale_0.5",
     "NIWGaussianProcess-gibbs",
     "MultiTaskKernelMachine-gibbs",
-    "MultiTaskKernelMachine-exact-lam_0.5-amplitude_1.0-likelihood_Gaussian(noise_0.5)",
     "MaxMargin-gibbs-likelihood_EpsilonInsensitive(epsilon_0.3)",
-    "PooledGP-gibbs",
     "IndependentTasks-exact",
     "PooledTasks-exact",
 )

@@ -11,7 +11,7 @@ __all__ = ["warn_of_features", "warn_of_responses"]
 # Mean square of responses above which, and standard deviation below which, priors of scale 1 bend the posterior.
 _LARGE, _SMALL = 100.0, 0.05
 # Ratio of the largest scale of a feature to the smallest above which one penalty for all of them is several ones.
-_UNEQUAL = 100.0
+_UNEQUAL = 1000.0
 
 
 def warn_of_responses(y: np.ndarray) -> None:

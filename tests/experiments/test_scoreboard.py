@@ -105,6 +105,7 @@ def test_names_that_are_unknown(tmp_path):
         methods_named(["svm"])
     assert methods_named(["boost"]) == [
         "NIWLinear on a boosted mean",
+        "NIWLinear, half-t, with a boosted mean",
         "HierarchicalLinear with a boosted mean",
         "boosting, task as category",
     ]

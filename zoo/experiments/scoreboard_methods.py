@@ -55,13 +55,22 @@ def _fitted(factory: ModelFactory, train: MultiTaskData, test: MultiTaskData, la
     return Said(mean, lower, upper, r_hat)
 
 
-def _population(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
-    return _fitted(NIWLinear(likelihood="logistic" if labels else "gaussian"), train, test, labels)
+def _population(train: MultiTaskData, test: MultiTaskData, labels: bool, **fields: Any) -> Said:
+    return _fitted(NIWLinear(likelihood=_likelihood(labels), **fields), train, test, labels)
+
+
+def _half_t(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
+    """The same, with a learned scale for every feature."""
+    return _population(train, test, labels, covariance_prior="half_t")
 
 
 def _hierarchical(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
     """The linear population whose mean has a prior of its own."""
-    return _fitted(HierarchicalLinear(likelihood="logistic" if labels else "gaussian"), train, test, labels)
+    return _fitted(HierarchicalLinear(likelihood=_likelihood(labels)), train, test, labels)
+
+
+def _likelihood(labels: bool) -> str:
+    return "logistic" if labels else "gaussian"
 
 
 def _max_margin(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
@@ -92,7 +101,12 @@ def _on_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
 
 
 def _beside_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
-    """Levels and slopes of tasks beside the predictions of a boosting."""
+    """Levels and slopes of tasks beside the predictions of a boosting, with a learned scale for every feature."""
+    return _half_t(_boosted(train, labels, "all"), test, labels)
+
+
+def _hierarchical_beside_a_mean(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
+    """The same by the population whose mean has a prior of its own."""
     return _hierarchical(_boosted(train, labels, "all"), test, labels)
 
 
@@ -157,10 +171,12 @@ def _boosting(train: MultiTaskData, test: MultiTaskData, labels: bool) -> Said:
 
 METHODS: dict[str, Callable[[MultiTaskData, MultiTaskData, bool], Said]] = {
     "NIWLinear": _population,
+    "NIWLinear, half-t": _half_t,
     "HierarchicalLinear": _hierarchical,
     "MaxMargin": _max_margin,
     "NIWLinear on a boosted mean": _on_a_mean,
-    "HierarchicalLinear with a boosted mean": _beside_a_mean,
+    "NIWLinear, half-t, with a boosted mean": _beside_a_mean,
+    "HierarchicalLinear with a boosted mean": _hierarchical_beside_a_mean,
     "ridge or logistic, tasks alone": _alone,
     "ridge or logistic, task levels": _pooled,
     "boosting, task as category": _boosting,

@@ -59,6 +59,11 @@ def persons(frame: pd.DataFrame) -> pd.DataFrame:
     return long.assign(sick=sick.astype(float), period=long["period"].map("p{}".format))
 
 
+def yes(column: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Adds labels y, which are 1 where the column says Y."""
+    return lambda frame: frame.assign(y=(frame[column] == "Y").astype(float))
+
+
 TABLES = {
     "dietox": Table("geepack", "Weight ~ Time", "Time", "Pig"),
     "Hsb82": Table("mlmRev", "mAch ~ cses", "cses", "school"),
@@ -75,7 +80,7 @@ TABLES = {
         "1",
         "id",
         labels=True,
-        change=lambda frame: frame.assign(y=(frame["r2"] == "Y").astype(float)),
+        change=yes("r2"),
     ),
     # A last look: nothing was chosen by these.
     "Gcsemv": Table("mlmRev", "course ~ written", "written", "school", change=pd.DataFrame.dropna),
@@ -91,7 +96,7 @@ TABLES = {
         "1",
         "district",
         labels=True,
-        change=lambda frame: frame.assign(y=(frame["use"] == "Y").astype(float)),
+        change=yes("use"),
     ),
 }
 PAGE = tuple(TABLES)[:10]
@@ -186,7 +191,7 @@ def posterior(table: Table, frame: pd.DataFrame, model: str, settings: dict[str,
 
 
 def main() -> None:
-    """Prints a row for each component of each table."""
+    """Print one row of the table for each component of each data set."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -200,8 +200,8 @@ def expectation_maximisation(
     span = Span(distinct, tau, scale)
     if learned is not None and span.q < span.r:
         raise ValueError(
-            "the rows do not tell all features apart, which EM needs for scales of its own for each. Use "
-            "method='gibbs', or leave a feature out."
+            "EM learns a scale of every feature, and the rows do not tell all features apart. Use method='gibbs', "
+            "or leave a feature out of the data."
         )
     space = space or ("weights" if learned is not None else _cheaper(rows, span))
     span.as_functions = space == "functions" and span.invertible

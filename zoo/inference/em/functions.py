@@ -16,6 +16,7 @@ from zoo.inference.compiled import njit
 from zoo.inference.em.parts import (
     LOG_2PI,
     SMALL_ORDER,
+    Expectations,
     Penalty,
     Population,
     Rows,
@@ -100,7 +101,7 @@ class Functions:
         half = cholesky_factor(B, "the sum of the tasks' precisions", overwrite=True)
         W = blas.dtrmm(1.0, half, cross.T, side=1, lower=1)
         cov_sum = blas.dsyrk(-1.0, W, beta=float(T), c=cov, lower=1)
-        new = self.prior.maximise(population, coordinates, cov_sum, squares, self.counts)
+        new = self.prior.maximise(population, Expectations(coordinates, cov_sum, squares, self.counts))
         return Step(new, float(log_likelihood), coordinates)
 
 

@@ -23,7 +23,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas
 
-from zoo.inference.em.parts import NoisePenalty, Population, log_diagonal, make_population, mirror
+from zoo.inference.em.parts import (
+    Expectations,
+    NoisePenalty,
+    Population,
+    log_diagonal,
+    make_population,
+    mirror,
+)
 
 __all__ = ["LearnedScales"]
 
@@ -65,15 +72,9 @@ class LearnedScales:
         value -= self.nu * log_diagonal(population.root) + 0.5 * (self.nu + 1.0) * float(np.log(own).sum())
         return value + self.noise.value(population.variance)
 
-    def maximise(
-        self,
-        old: Population,
-        coordinates: np.ndarray,
-        cov_sum: np.ndarray,
-        squares: np.ndarray,
-        counts: np.ndarray,
-    ) -> Population:
-        """M-step, as :meth:`zoo.inference.em.parts.Prior.maximise`; ``cov_sum`` is overwritten."""
+    def maximise(self, old: Population, expected: Expectations) -> Population:
+        """M-steps of mean, covariance and noise."""
+        coordinates, cov_sum, squares, counts = expected
         D, T = coordinates.shape
         precision, own = self._own_precision(old)
         mean = np.linalg.solve(

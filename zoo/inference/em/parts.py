@@ -15,6 +15,7 @@ __all__ = [
     "LOG_2PI",
     "SMALLEST",
     "SMALL_ORDER",
+    "Expectations",
     "NoisePenalty",
     "Penalty",
     "Population",
@@ -42,6 +43,18 @@ class Population(NamedTuple):
     cov: np.ndarray
     root: np.ndarray
     variance: np.ndarray
+
+
+class Expectations(NamedTuple):
+    """An E-step for the M-step: posterior means (q, T) and the lower triangle of the sum of covariances (q, q).
+
+    ``squares`` (T,) are E||y - Xw||^2, ``counts`` (T,) the rows of each task. An M-step overwrites ``cov_sum``.
+    """
+
+    coordinates: np.ndarray
+    cov_sum: np.ndarray
+    squares: np.ndarray
+    counts: np.ndarray
 
 
 class Step(NamedTuple):
@@ -152,14 +165,7 @@ class Penalty(Protocol):
         """Log-penalty."""
         ...
 
-    def maximise(
-        self,
-        old: Population,
-        coordinates: np.ndarray,
-        cov_sum: np.ndarray,
-        squares: np.ndarray,
-        counts: np.ndarray,
-    ) -> Population:
+    def maximise(self, old: Population, expected: Expectations) -> Population:
         """M-step (7)-(9) from the expectations of an E-step."""
         ...
 
@@ -186,18 +192,9 @@ class Prior(NamedTuple):
         value = self.constant - 0.5 * (self.pi * (mean @ mean) + trace) - self.tau * log_diagonal(root)
         return float(value) + self.noise.value(population.variance)
 
-    def maximise(
-        self,
-        old: Population,
-        coordinates: np.ndarray,
-        cov_sum: np.ndarray,
-        squares: np.ndarray,
-        counts: np.ndarray,
-    ) -> Population:
-        """M-step (7)-(9) from the posterior means, the lower triangle of the sum of covariances, and E||y - Xw||^2.
-
-        ``cov_sum`` is overwritten.
-        """
+    def maximise(self, old: Population, expected: Expectations) -> Population:
+        """M-step (7)-(9)."""
+        coordinates, cov_sum, squares, counts = expected
         T = coordinates.shape[1]
         mean = coordinates.sum(axis=1) / (self.pi + T)
         gaps = np.column_stack([coordinates - mean[:, None], np.sqrt(self.pi) * mean])

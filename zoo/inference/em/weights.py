@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zoo.inference.em.parts import LOG_2PI, Penalty, Population, Rows, Step
+from zoo.inference.em.parts import LOG_2PI, Expectations, Penalty, Population, Rows, Step
 
 __all__ = ["Weights"]
 
@@ -59,7 +59,7 @@ class Weights:
             diagonal = factor[:, np.arange(q), np.arange(q)]
             log_likelihood -= float(np.log(diagonal).sum() + 0.5 * ((residual / s2).sum() + (v**2).sum()))
         cov_sum = np.asfortranarray(root @ whole @ root.T)
-        new = self.prior.maximise(population, coordinates, cov_sum, squares, self.counts)
+        new = self.prior.maximise(population, Expectations(coordinates, cov_sum, squares, self.counts))
         return Step(new, log_likelihood, coordinates)
 
 

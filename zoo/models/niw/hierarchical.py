@@ -32,8 +32,9 @@ class HierarchicalLinear(LinearPopulation):
     :math:`\mu` does not depend on the covariance C, so that C says how tasks differ, and nothing else.
 
     ``coefficients`` (dims feature, task) holds :math:`w_t`, ``population_mean`` is :math:`\mu` and ``feature_cov`` C,
-    all on the scale of the data that are handed over. Add an intercept where tasks differ in level: features are then
-    centred for the prior, and else divided by their root mean square.
+    all on the scale of the data that are handed over. Add an intercept where tasks differ in level: the prior then
+    speaks of the level at that row at which tasks differ least (:mod:`zoo.models.niw.least_spread`), and of labels and
+    counts of that at the mean of the features. Without an intercept features are divided by their root mean square.
 
     Parameters
     ----------

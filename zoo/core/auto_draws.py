@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import joblib
 import numpy as np
 import xarray as xr
 
@@ -14,6 +13,7 @@ from zoo.core.convergence import Diagnosis, diagnose
 from zoo.core.methods import UnsupportedMethodError
 from zoo.core.protocols import Fitted, Model
 from zoo.core.verdict import verdict_of_diagnosis
+from zoo.inference.run.chains import chain_backend
 from zoo.inference.run.mixing import LEAST_DRAWS
 from zoo.support.checks import one_of, positive, whole_number
 from zoo.support.memory import InsufficientMemoryError
@@ -42,10 +42,12 @@ class AutoDraws:
     Parameters
     ----------
     factory : ModelFactory
-    method : str
-        One that ``continues``.
-    draws, chains, max_draws, max_seconds, checkpoint
-        As the caller of ``fit`` gave them.
+    first, most : int
+        Draws of each chain in the first round, and at most.
+    least_ess : float
+        Bulk ESS of every entry before the chains may stop.
+    max_seconds : float, optional
+        Seconds of sampling after which no round ends.
 
     Attributes
     ----------
@@ -53,17 +55,22 @@ class AutoDraws:
         Draws of the round that is made.
     reason : str
         Why the chains stopped; empty where they stopped because they have converged.
-
-    Raises
-    ------
-    UnsupportedMethodError
-        The method has no chains that could go on; or there is a checkpoint.
-    ValueError
-        An argument is wrong.
     """
 
     def __init__(
-        self,
+        self, factory: Model, first: int, most: int, least_ess: float, max_seconds: float | None = None
+    ):
+        self._max_seconds = max_seconds
+        self._max_draws, self._least_ess = most, least_ess
+        self.asked = min(first, most)
+        self.reason = ""
+        self._unordered = factory.unordered_dims
+        self._dims: Mapping[str, tuple[str, ...]] = {}
+        self._found: Diagnosis | None = None
+
+    @classmethod
+    def of_arguments(
+        cls,
         factory: Model,
         method: str,
         draws: Any,
@@ -71,7 +78,16 @@ class AutoDraws:
         max_draws: Any,
         max_seconds: Any,
         checkpoint: Any,
-    ):
+    ) -> AutoDraws:
+        """The rounds that the arguments of ``fit`` ask for, as its caller gave them.
+
+        Raises
+        ------
+        UnsupportedMethodError
+            The method has no chains that could go on; or there is a checkpoint.
+        ValueError
+            An argument is wrong.
+        """
         if not isinstance(draws, str):
             name = "max_seconds" if max_draws is None else "max_draws"
             raise ValueError(f'{name} is given with draws={draws!r}. It goes with draws="auto" alone.')
@@ -87,34 +103,20 @@ class AutoDraws:
         if max_seconds is not None:
             positive(max_seconds, "max_seconds")
         most = whole_number(MOST_DRAWS if max_draws is None else max_draws, "max_draws", LEAST_DRAWS)
-        self._set_up(factory, FIRST_ROUND, most, LEAST_BULK_ESS, max_seconds)
-
-    def _set_up(
-        self, factory: Model, first: int, most: int, least_ess: float, max_seconds: float | None = None
-    ) -> None:
-        self._max_seconds = max_seconds
-        self._max_draws, self._least_ess = most, least_ess
-        self.asked = min(first, most)
-        self.reason = ""
-        self._unordered = factory.unordered_dims
-        self._dims: Mapping[str, tuple[str, ...]] = {}
-        self._found: Diagnosis | None = None
+        return cls(factory, FIRST_ROUND, most, LEAST_BULK_ESS, max_seconds)
 
     @classmethod
     def by_default(cls, factory: Model, method: str, chains: Any, elsewhere: bool) -> AutoDraws | None:
-        """What a fit does that was given no number of draws; None where its chains cannot go on.
+        """The rounds of a fit that was given no number of draws; None where its chains cannot go on.
 
         ``elsewhere``: whether the chains are written to a checkpoint, or tasks are dealt to workers.
         """
-        backend, _ = joblib.parallel.get_active_backend(prefer="threads")
-        threads = bool(getattr(backend, "supports_sharedmem", False))
+        _, threads = chain_backend()
         if not factory.method_named(method).continues or elsewhere or not threads:
             return None
         if whole_number(chains, "chains", 1) < 2:
             return None
-        auto = cls.__new__(cls)
-        auto._set_up(factory, DEFAULT_DRAWS, MOST_BY_DEFAULT, 0.0)
-        return auto
+        return cls(factory, DEFAULT_DRAWS, MOST_BY_DEFAULT, 0.0)
 
     def begin(self, dims: Mapping[str, tuple[str, ...]], require_memory: Callable[[int], Any]) -> AutoDraws:
         """Start the clock.

@@ -56,8 +56,8 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     name = model.choose_method(asked.method, data)
     method = model.method_named(name)
     auto = _rounds(model, name, asked, options)
-    first: Any = DEFAULT_DRAWS if asked.draws is None else asked.draws
-    first = first if auto is None else auto.asked
+    given: Any = DEFAULT_DRAWS if asked.draws is None else asked.draws
+    first = given if auto is None else auto.asked
     for argument, value, least in (("draws", first, 1), ("tune", asked.tune, 0), ("chains", asked.chains, 1)):
         whole_number(value, argument, least)
     if asked.checkpoint is not None and not method.checkpoints:
@@ -125,11 +125,11 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
 
 
 def _rounds(model: Model, name: str, asked: Asked, options: dict[str, Any]) -> AutoDraws | None:
-    """What decides whether chains go on after their last draw; None where their number is given."""
+    """The rounds in which chains go on after their last draw; None where the number of draws is given."""
     if isinstance(asked.draws, str) or asked.max_draws is not None or asked.max_seconds is not None:
         limits = asked.max_draws, asked.max_seconds
         draws = "auto" if asked.draws is None else asked.draws
-        return AutoDraws(model, name, draws, asked.chains, *limits, asked.checkpoint)
+        return AutoDraws.of_arguments(model, name, draws, asked.chains, *limits, asked.checkpoint)
     if asked.draws is None:
         elsewhere = asked.checkpoint is not None or options.get("executor") is not None
         return AutoDraws.by_default(model, name, asked.chains, elsewhere)

@@ -19,7 +19,15 @@ from zoo.inference.run.checkpoint import Checkpoint
 from zoo.inference.run.draw_store import Store, padded
 from zoo.inference.run.progress import ChainProgress
 
-__all__ = ["Kernel", "copies", "largest_rectangle", "put_back", "run_chains", "seed_sequence"]
+__all__ = [
+    "Kernel",
+    "chain_backend",
+    "copies",
+    "largest_rectangle",
+    "put_back",
+    "run_chains",
+    "seed_sequence",
+]
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -286,8 +294,7 @@ def run_chains(
             "Write them, or leave `checkpoint` out."
         )
     seed = seed_sequence(random_seed)
-    backend, _ = joblib.parallel.get_active_backend(prefer="threads")
-    shared = bool(getattr(backend, "supports_sharedmem", False))
+    backend, shared = chain_backend()
     available = cores or joblib.cpu_count()
     n_jobs = min(available, chains)
     plan = _Plan(draws, tune, thin, max(1, available // n_jobs) if threads is None else threads)
@@ -323,6 +330,12 @@ def run_chains(
     if summaries is not None:
         summaries += [runs[i].summary for i in numbers]
     return _collect([runs[i] for i in numbers], n_draws, stores, len(runs))
+
+
+def chain_backend() -> tuple[Any, bool]:
+    """Where chains run that are started now, as joblib has it, and whether these are threads of this process."""
+    backend, _ = joblib.parallel.get_active_backend(prefer="threads")
+    return backend, bool(getattr(backend, "supports_sharedmem", False))
 
 
 def seed_sequence(random_seed: Any, entropy: int | None = None) -> np.random.SeedSequence:

@@ -141,13 +141,13 @@ def niw_coefficients(condition: float) -> float:
 
 def em_step(condition: float) -> float:
     """M-step of the covariance (yu2005 eq 8)."""
-    prior = em_parts.Prior(1.5, 2.0, 1e-3 / condition, 0.0, None, 0.0)
+    prior = em_parts.Prior(1.5, 2.0, 1e-3 / condition, 0.0, em_parts.NoisePenalty(None, 0.0))
     rng = np.random.default_rng(8)
     u = np.linalg.cholesky(spectrum(condition)) @ rng.standard_normal((_D, 7))
     total = spectrum(condition, seed=9)
     one = np.ones(())
     old = em_parts.Population(np.zeros(_D), np.eye(_D), np.eye(_D), one)
-    found = prior.maximise(old, u, np.asfortranarray(total), np.ones(7), np.ones(7))
+    found = prior.maximise(old, em_parts.Expectations(u, np.asfortranarray(total), np.ones(7), np.ones(7)))
     U, n = _exact(u), mp.mpf(7)
     mean = mp.matrix([mp.fsum(U[i, :]) for i in range(_D)]) / (prior.pi + n)
     gaps = U - mean * mp.ones(1, 7)

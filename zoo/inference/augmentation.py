@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.inference.run.chains import put_back
+from zoo.inference.run.kernel import put_back
 
 __all__ = [
     "Augmentation",

@@ -21,7 +21,7 @@ import numpy as np
 
 from zoo.inference.augmentation import Augmentation
 from zoo.inference.gibbs.slice_move import MOST_STEPS
-from zoo.inference.run.chains import copies, put_back
+from zoo.inference.run.kernel import copies, put_back
 from zoo.latent.function_prior import FunctionPrior
 
 __all__ = ["KernelGibbs", "slice_step"]

@@ -41,7 +41,7 @@ from zoo.inference.gibbs.shared_coefficients import (
 )
 from zoo.inference.gibbs.task_precision import NO_MATRIX
 from zoo.inference.gibbs.task_rows import Rows, function_values
-from zoo.inference.run.chains import copies, put_back
+from zoo.inference.run.kernel import copies, put_back
 
 __all__ = ["CovariancePrior", "MatrixNormalKernel"]
 

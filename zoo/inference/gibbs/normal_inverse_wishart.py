@@ -83,7 +83,7 @@ from zoo.inference.gibbs.scale_steps import ScaleSteps
 from zoo.inference.gibbs.shared_coefficients import SharedFeatures
 from zoo.inference.gibbs.shared_steps import SharedSteps
 from zoo.inference.gibbs.task_sums import task_sums
-from zoo.inference.run.chains import copies, put_back
+from zoo.inference.run.kernel import copies, put_back
 from zoo.inference.weighted_moments import weighted_sd
 
 __all__ = ["NormalInverseWishartKernel"]

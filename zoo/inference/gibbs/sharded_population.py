@@ -28,7 +28,7 @@ from zoo.inference.gibbs.normal_inverse_wishart import NormalInverseWishartKerne
 from zoo.inference.gibbs.population_steps import draw_covariance, draw_population_given, draw_translation
 from zoo.inference.gibbs.shard import Shard, chunks_of
 from zoo.inference.gibbs.triangular import draw_by_precision
-from zoo.inference.run.chains import copies, put_back
+from zoo.inference.run.kernel import copies, put_back
 from zoo.inference.run.workers import Workers
 from zoo.inference.weighted_moments import weighted_sd
 

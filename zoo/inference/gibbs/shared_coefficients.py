@@ -44,7 +44,7 @@ from zoo.inference.gibbs.slice_move import slice_move
 from zoo.inference.gibbs.task_precision import times
 from zoo.inference.gibbs.task_rows import Rows
 from zoo.inference.gibbs.triangular import draw_by_precision
-from zoo.inference.run.chains import put_back
+from zoo.inference.run.kernel import put_back
 
 __all__ = [
     "ScalesOfShared",

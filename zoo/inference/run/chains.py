@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -17,77 +17,12 @@ from threadpoolctl import threadpool_limits
 from zoo.inference.run.chain_record import ChainRecord, Saved
 from zoo.inference.run.checkpoint import Checkpoint
 from zoo.inference.run.draw_store import Store, padded
+from zoo.inference.run.kernel import Kernel
 from zoo.inference.run.progress import ChainProgress
 
-__all__ = [
-    "Kernel",
-    "chain_backend",
-    "copies",
-    "largest_rectangle",
-    "put_back",
-    "run_chains",
-    "seed_sequence",
-]
+__all__ = ["chain_backend", "largest_rectangle", "run_chains", "seed_sequence"]
 
 _SECONDS_BETWEEN_LOOKS = 0.1
-
-
-class Kernel(Protocol):
-    """A Markov kernel: what an engine hands to :func:`run_chains`."""
-
-    def initialise(self, rng: np.random.Generator, threads: int = 1) -> dict[str, Any]:
-        """A dispersed starting state; ``threads`` may share the work of a transition."""
-        ...
-
-    def set_values(self, state: dict[str, Any], values: dict[str, np.ndarray]) -> None:
-        """Put posterior variables into the state."""
-        ...
-
-    def sweep(self, rng: np.random.Generator, state: dict[str, Any]) -> None:
-        """One transition that leaves the posterior unchanged; changes ``state`` in place."""
-        ...
-
-    def record(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """The posterior variables of the state."""
-        ...
-
-    def monitor(self, state: dict[str, Any]) -> dict[str, float]:
-        """A few scalars for the progress bar and ``sample_stats``."""
-        ...
-
-    def snapshot(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Copies of every number that the next sweep reads and that ``initialise`` does not make of the data alone.
-
-        Checkpoints need it, and nothing else does. Mind the memory layout: it decides how sums are rounded.
-        """
-        ...
-
-    def restore(self, state: dict[str, Any], snapshot: dict[str, np.ndarray]) -> None:
-        """Put a snapshot into a state that ``initialise`` made: the next sweep is, bit for bit, that of the snapshot.
-
-        A file may hold anything: raises ``ValueError`` or ``KeyError`` where the arrays do not fit.
-        """
-        ...
-
-
-def copies(state: dict[str, Any], names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Copies of entries of a state, for ``snapshot``."""
-    return {name: np.array(state[name], order="C") for name in names}
-
-
-def put_back(state: dict[str, Any], snapshot: dict[str, np.ndarray], names: Iterable[str]) -> None:
-    """Fill arrays of a state from a snapshot, in place, for ``restore``.
-
-    Raises
-    ------
-    KeyError, ValueError
-        An array is missing, or of another shape or type.
-    """
-    for name in names:
-        old, new = state[name], snapshot[name]
-        if old.shape != new.shape or old.dtype != new.dtype:
-            raise ValueError(f"{name} is {new.dtype} {new.shape}, expected {old.dtype} {old.shape}")
-        old[...] = new
 
 
 class _Chain:

@@ -408,8 +408,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "own_mean_follows_scales",
         "a draw of the scales given what is whitened takes a mean of its own along",
-        "zoo/inference/gibbs/scale_steps.py",
-        's["mu"] /= factor  # a mean of its own stays where it is',
+        "zoo/inference/gibbs/feature_scales.py",
+        "mu *= factor / again",
         "pass",
         (f"{_OWN_MEAN}[group moves, noise by task]",),
     ),

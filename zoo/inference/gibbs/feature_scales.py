@@ -42,10 +42,11 @@ from __future__ import annotations
 import numpy as np
 
 from zoo.inference.compiled import njit
+from zoo.inference.gibbs.own_mean import around_mean
 from zoo.inference.gibbs.population_steps import LANES
 from zoo.inference.gibbs.triangular import draw_by_precision, factorise
 
-__all__ = ["draw_scales", "scaled_sums", "scales_given_whitened", "whiten"]
+__all__ = ["draw_scales", "interwoven_scales", "scaled_sums", "scales_given_whitened", "whiten"]
 
 # What is left of a diagonal entry when only rounding errors are.
 _ROUNDING = 1e-14
@@ -109,6 +110,34 @@ def scales_given_whitened(rng, tasks, W, inverse_noise, scales, sd):
                 rest -= precision[i, j] * now[j]
         now[i] = rest / precision[i, i] + rng.standard_normal() / np.sqrt(precision[i, i])
     return now
+
+
+@njit(cache=True, nogil=True)
+def interwoven_scales(rng, tasks, seen, W, mu, P, C, inverse_noise, scales, sd, nu, own):
+    """Equations (2) and (3), one after the other; ``tasks`` stays with the sums of the scales before.
+
+    A mean of its own (``own``) stays where it is in (3), and ``seen``, with room for the sums around it, takes the
+    place of ``tasks`` there; otherwise ``seen`` is ``tasks``.
+    """
+    factor = draw_scales(rng, P, scales, sd, nu)
+    if own:
+        around_mean(tasks, mu, seen.centre, seen.linear)
+        _add_to_all(W, mu, -1.0)
+    whiten(W, mu, P, C, factor)
+    again = scales_given_whitened(rng, seen, W, inverse_noise, scales, sd)
+    if own:
+        mu *= factor / again
+        _add_to_all(W, mu, 1.0)
+    scales *= again
+
+
+@njit(cache=True, nogil=True)
+def _add_to_all(W, mu, times):
+    """Add a multiple of the mean to the coefficients of all tasks."""
+    for block in range(W.shape[0]):
+        for d in range(len(mu)):
+            for b in range(LANES):
+                W[block, d, b] += times * mu[d]
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zoo.inference.gibbs.collapsed_regression import Reflections
-from zoo.inference.gibbs.feature_scales import draw_scales, scaled_sums, scales_given_whitened, whiten
+from zoo.inference.gibbs.feature_scales import (
+    draw_scales,
+    interwoven_scales,
+    scaled_sums,
+    scales_given_whitened,
+    whiten,
+)
 from zoo.inference.gibbs.population_steps import Tasks
 
 __all__ = ["ScaleSteps"]
@@ -48,6 +54,15 @@ class ScaleSteps:
         scaled_sums(self._tasks, state["scales"], state["tasks"])
         if self.shared is not None:
             self._follow_shared(state)
+
+    def _interweave_scales(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
+        """:meth:`_draw_scales` and :meth:`_draw_scales_again` in one call, for sums over rows that fit the state."""
+        if self.scale_sd is not None:
+            own = self.mean_sd is not None
+            now = (s["W"], s["mu"], s["P"], s["C"], s["inverse_noise"], s["scales"])
+            seen = s["around"] if own else s["tasks"]
+            interwoven_scales(rng, s["tasks"], seen, *now, float(self.scale_sd), float(self.nu), own)
+            self._follow_scales(s)
 
     def _draw_scales(self, rng: np.random.Generator, s: dict[str, Any]) -> None:
         """Scales of features given coefficients and covariance."""

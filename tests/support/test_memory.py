@@ -150,3 +150,11 @@ def test_the_peak_of_work_counts_what_it_gave_back_and_not_what_was_there_before
 def test_without_a_reset_of_the_peak_nothing_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "_RESET", tmp_path / "missing" / "file")
     assert memory.with_peak(lambda: 3) == (3, None)
+
+
+def test_a_reset_that_changes_nothing_says_nothing(monkeypatch, tmp_path):
+    status = tmp_path / "status"
+    status.write_text("VmHWM:\t  320000 kB\nVmRSS:\t  100000 kB\n")
+    monkeypatch.setattr(memory, "_PEAK", status)
+    monkeypatch.setattr(memory, "_RESET", tmp_path / "clear_refs")
+    assert memory.with_peak(lambda: 3) == (3, None)

@@ -25,6 +25,8 @@ _BYTES = 8
 _MAPPED = Path("/proc/self/statm")
 # Where Linux says how much a process has held at most, and where that is set back to what it holds now.
 _PEAK, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+# Bytes by which a peak that was reset may lie above what is held: other threads go on.
+_AS_GOOD_AS_RESET = 10_000_000
 # Where a control group of Linux says how much its processes may have, by version of that interface.
 _LIMITS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -66,20 +68,21 @@ def _left_of_address_space() -> int | None:
 def with_peak[Found](work: Callable[[], Found]) -> tuple[Found, int | None]:
     """What ``work()`` returns, and the bytes that the process held at most meanwhile, beyond those before it.
 
-    None instead of the bytes where the system does not say (it is not Linux). What other threads take counts too.
+    None instead of the bytes where the system does not say: it is not Linux, or a sandbox that takes the reset and
+    keeps the old peak. What other threads take counts too.
     """
     try:
         _RESET.write_text("5")  # see proc(5)
-        before = _peak()
+        before, now = _held("VmHWM"), _held("VmRSS")
     except OSError:
         return work(), None
     found = work()
-    return found, max(0, _peak() - before)
+    return found, max(0, _held("VmHWM") - before) if before - now < _AS_GOOD_AS_RESET else None
 
 
-def _peak() -> int:
-    """Bytes that this process has held at most since the last reset."""
-    line = next(line for line in _PEAK.read_text().splitlines() if line.startswith("VmHWM:"))
+def _held(field: str) -> int:
+    """Bytes that this process holds (``VmRSS``), or has held at most since the last reset (``VmHWM``)."""
+    line = next(line for line in _PEAK.read_text().splitlines() if line.startswith(f"{field}:"))
     return 1024 * int(line.split()[1])
 
 

@@ -15,8 +15,13 @@ The steps of :mod:`zoo.inference.gibbs.normal_inverse_wishart` change in these p
 
    .. math:: \Lambda = K + \sum_t (P - P M_t^{-1} P), \qquad h = P \sum_t M_t^{-1} r_t . \tag{2}
 
-   All :math:`w_t` are drawn right after it: together a draw of :math:`(\mu, w)` given C and the noise. It takes the
-   place of the translation, step 3.
+   Where tasks differ so little that P hides what they say, the difference is taken as
+
+   .. math:: P - P M_t^{-1} P = (M_t^{-1} P)' \tfrac{S_t}{\sigma_t^2} (M_t^{-1} P)
+             + (M_t^{-1} \tfrac{S_t}{\sigma_t^2})' P\, (M_t^{-1} \tfrac{S_t}{\sigma_t^2}), \tag{3}
+
+   whose terms are both positive. All :math:`w_t` are drawn right after it: together a draw of :math:`(\mu, w)` given
+   C and the noise. It takes the place of the translation, step 3.
 -  **The covariance**, step 5: :math:`C \sim IW(\nu + T,\ \Psi + \sum_t e_t e_t')`, and nothing of the mean.
 -  **All moves of C**, those of scales of features included, act on :math:`e_t` and leave :math:`\mu` where it is. Given
    the mean they are the moves of a hierarchy whose mean is zero, for the responses :math:`y_t - X_t \mu`, of which
@@ -50,6 +55,8 @@ __all__ = ["MeanLaw", "around_mean", "draw_mean", "draw_mean_given", "draw_sprea
 
 # Share of a pivot below which a precision has no factor in float64.
 _ROUNDING = 1e-14
+# Share of the first term of (2) that a difference has to leave; below it too few of the digits are its own.
+_CANCELLED = 1e-6
 
 
 class MeanLaw(NamedTuple):
@@ -115,7 +122,12 @@ def draw_mean(rng, tasks, space, mu, P, own, inverse_noise):
         for j in range(i):
             total[j, i] = total[i, j]
     # A lane without a task has M = P, and adds nothing: all lanes count.
-    precision = tasks.S.shape[0] * LANES * P - P @ total @ P
+    lanes = tasks.S.shape[0] * LANES
+    precision = lanes * P - P @ total @ P
+    for i in range(D):
+        if not precision[i, i] > _CANCELLED * lanes * P[i, i]:
+            _precision_of_mean(tasks, P, inverse_noise, precision)
+            break
     for i in range(D):
         precision[i, i] += own[i]
     linear = P @ pull
@@ -123,6 +135,22 @@ def draw_mean(rng, tasks, space, mu, P, own, inverse_noise):
     if factorise_one(factor) > _ROUNDING:
         draw_by_precision(rng, factor, linear)
         mu[:] = linear
+
+
+@njit(cache=True, nogil=True)
+def _precision_of_mean(tasks, P, inverse_noise, precision):
+    """Fill ``precision`` with the sum of (2) in the form that nothing cancels in, (3)."""
+    D = len(P)
+    A = np.empty((D, D))
+    precision[:] = 0.0
+    for block in range(tasks.S.shape[0]):
+        for b in range(LANES):
+            for i in range(D):
+                for j in range(i + 1):
+                    A[i, j] = A[j, i] = tasks.S[block, i, j, b] * inverse_noise[block, b]
+            M = A + P
+            own, pooled = np.linalg.solve(M, A), np.linalg.solve(M, P)
+            precision += pooled.T @ A @ pooled + own.T @ P @ own
 
 
 @njit(cache=True, nogil=True)

@@ -24,7 +24,7 @@ def factorise(A):
                 A[i, j] -= A[i, k] * A[j, k]
             if i == j:
                 share = A[j, j] / whole
-                least = min(least, share if share > 0.0 else -1.0)
+                least = min(least, share if whole > 0.0 and share > 0.0 else -1.0)
                 A[j, j] = np.sqrt(A[j, j])
             else:
                 A[i, j] /= A[j, j]

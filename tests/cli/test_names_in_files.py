@@ -218,7 +218,7 @@ def test_words_of_a_formula_stay_words_in_a_file(ratings, tmp_path):
     table = ratings.assign(
         clinic=np.resize(["01", "02", "10"], 160), kind=np.resize(["NA", "1", "2", "2"], 160)
     )
-    data = zoo.MultiTaskData.from_formula("rating ~ x + kind + (1 + x | judge) + (1 | clinic)", table)
+    data = zoo.MultiTaskData.from_formula("rating ~ x + C(kind) + (1 + x | judge) + (1 | clinic)", table)
     fit = zoo.NIWLinear().fit(data, draws=40, tune=40, chains=2, random_seed=1, progress=False)
     fit.save(tmp_path / "fit.nc")
     table.drop(columns="rating").to_csv(tmp_path / "new.csv", index=False)

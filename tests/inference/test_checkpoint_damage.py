@@ -238,3 +238,16 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "write_atomically", refuse)
     with pytest.raises(PermissionError, match=r"run.zarr' cannot be written to \(Permission denied\)"):
         fit_engine("MaxMargin, hinge", tmp_path / "run.zarr")
+
+
+@pytest.mark.parametrize("place", [".manifest.json.part", "chain-0/.state.part", "chain-0", "lock"])
+def test_links_below_the_folder_are_not_followed(path, place, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir() if place == "chain-0" else victim.write_text("precious")
+    link = path / place
+    if link.exists():
+        shutil.rmtree(link) if link.is_dir() else link.unlink()
+    link.symlink_to(victim)
+    with pytest.raises(ValueError, match=f"holds the link '{place}'"):
+        fit_engine("MaxMargin, hinge", path, random_seed=3, cores=1)
+    assert not list(victim.iterdir()) if victim.is_dir() else victim.read_text() == "precious"

@@ -187,3 +187,14 @@ def test_import_brings_no_jax():
     code = "import sys, zoo, zoo.ops, zoo.distributions; zoo.MaxMargin; print('jax' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("labels", [[1.0, 0.0], np.array([0, 1]), 0.0, pt.constant([1.0, 0.0])])
+@pytest.mark.parametrize(
+    "density", [hinge_logp, lambda f, y: augmented_hinge_logp(f, y, 1.0)], ids=["hinge", "augmented"]
+)
+def test_labels_are_checked_as_distributions_check_them(density, labels):
+    with pytest.raises(ValueError, match=r"y is 0\S* at \[\d\]. Labels must be -1 or \+1: recode 0/1 labels"):
+        density(np.array([1.0, -1.0]), labels)
+    assert np.isfinite(density(np.array([1.0, -1.0]), [1, -1]).eval()).all()
+    density(np.array([1.0, -1.0]), pt.vector("y"))  # what it will hold is not known yet

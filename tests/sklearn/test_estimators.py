@@ -178,7 +178,9 @@ def test_a_new_task_is_predicted_from_the_population(table):
     X, y = table[FEATURES], table["y"]
     factory = zoo.MultiTaskKernelMachine(likelihood="gaussian")
     estimator = MultiTaskRegressor(factory, task="school", **QUICK).fit(X[known], y[known])
-    assert estimator.score(X[~known], y[~known]) > 0.8
+    with pytest.warns(UserWarning, match=r"12 rows of X name tasks that the fit has not, such as 'z'"):
+        assert estimator.score(X[~known], y[~known]) > 0.8
+    estimator.set_params(new_tasks="predict")
     # Rows of known and of new tasks come in one call, and back in their places.
     both = estimator.predict(X)
     np.testing.assert_allclose(both[known], estimator.predict(X[known]), rtol=1e-12)
@@ -458,7 +460,7 @@ def test_the_end_of_a_pipeline(table):
 
 def test_scores_on_whole_tasks(table):
     X, y = table[FEATURES], table["y"]
-    estimator = MultiTaskRegressor(zoo.PooledTasks(), task="school", **QUICK)
+    estimator = MultiTaskRegressor(zoo.PooledTasks(), task="school", new_tasks="predict", **QUICK)
     scores = cross_val_score(estimator, X, y, groups=X["school"], cv=GroupKFold(3))
     assert scores.shape == (3,) and scores.min() > 0.8
     scores = cross_val_score(estimator, X, y, cv=WholeTasks(3, task="school", random_state=0))
@@ -519,3 +521,19 @@ def test_options_that_are_parameters_are_refused_by_their_name(table):
         estimator = MultiTaskRegressor(zoo.PooledTasks(), task="school", options={name: 1})
         with pytest.raises(ValueError, match=f"options holds '{name}', which is the parameter '{own}'"):
             estimator.fit(table[FEATURES], table["y"])
+
+
+@pytest.mark.parametrize("argument", ["y", "sample_weight"])
+def test_rows_of_another_index_are_not_paired_by_position(table, argument):
+    X, y = table[FEATURES], table["y"]
+    given = {"y": y, "sample_weight": pd.Series(1.0, y.index)}
+    given[argument] = given[argument].iloc[::-1]
+    with pytest.raises(ValueError, match=f"{argument} has another index than X"):
+        MultiTaskRegressor(zoo.PooledTasks(), task="school", **QUICK).fit(X, **given)
+
+
+def test_an_unknown_word_for_new_tasks_is_refused(table):
+    with pytest.raises(ValueError, match="new_tasks"):
+        MultiTaskRegressor(zoo.PooledTasks(), task="school", new_tasks="ignore").fit(
+            table[FEATURES], table["y"]
+        )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from zoo.support.text_tables import read_text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,22 +50,20 @@ def read_csv(
     The columns ``names`` hold names, of tasks or grades, and stay the text that they are: "01" is not "1", and "NA" is
     a name. Only an empty cell is missing. A column that is one of ``numbers`` too, a feature, is read as numbers.
     """
-    import pandas as pd
-
     if not path.is_file():
         raise FileNotFoundError(f"{option} {str(path)!r} is no file. Give a CSV file.")
     as_text = [name for name in names if name is not None and name not in numbers]
     try:
-        table = pd.read_csv(path)
-        # Read once more, as pandas knows no "NA" for some columns alone.
-        kept = (
-            pd.read_csv(path, dtype=dict.fromkeys(as_text, str), keep_default_na=False) if as_text else table
-        )
-    except (ValueError, pd.errors.ParserError) as error:
-        raise ValueError(f"{option} {str(path)!r} cannot be read as CSV ({error}).") from error
+        table = kept = read_text_table(path)
+        as_text = [name for name in as_text if name in table]
+        if as_text:  # read once more, as pandas knows no "NA" for some columns alone
+            how: Any = {"dtype": dict.fromkeys(as_text, str), "keep_default_na": False}
+            kept = read_text_table(path, usecols=as_text, **how)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from error
     if table.empty:
         raise ValueError(f"{option} {str(path)!r} has no rows. Give at least one below the header.")
-    return table.assign(**{name: _text_of(kept[name]) for name in as_text if name in table})
+    return table.assign(**{name: _text_of(kept[name]) for name in as_text})
 
 
 def _text_of(cells: pd.Series) -> pd.Series:
@@ -187,8 +187,10 @@ def _weighted(rows: MultiTaskData, table: pd.DataFrame, fitted: Fit) -> MultiTas
 
 
 def _with_intercept(table: pd.DataFrame, fitted: Fit) -> pd.DataFrame:
-    """The table with the column of ones that ``zoo fit`` added, where the file has none."""
+    """The table with the column of ones that ``zoo fit`` added, whatever the file has of that name."""
     names = fitted.data.feature_names
+    if INTERCEPT == fitted.data.intercept:
+        return table.assign(**{INTERCEPT: 1.0})
     if INTERCEPT in table.columns or INTERCEPT not in names:
         return table
     from zoo.data.further_groups import dense_columns
@@ -238,7 +240,7 @@ def _task_names(table: pd.DataFrame, column: str, fitted: Fit) -> pd.Series:
     """
     import pandas as pd
 
-    from zoo.data.new_rows import column_labels
+    from zoo.data.task_labels import column_labels
 
     labels = table[column]
     if labels.isna().any():
@@ -256,7 +258,7 @@ def _known_name(text: str, known: tuple[str, ...], as_text: bool) -> str:
     """The name of a task that a text stands for; the text itself where it is none."""
     import numpy as np
 
-    from zoo.data.new_rows import column_labels
+    from zoo.data.task_labels import column_labels
 
     if text in known or not NUMBER.fullmatch(text):
         return text

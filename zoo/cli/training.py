@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +73,7 @@ def training_data(
 def _by_formula(
     path: Path, formula: str, others: dict[str, Any], t: Sequence[str], weight: str | None, missing: str
 ) -> tuple[MultiTaskData, dict[str, Any]]:
+    from zoo.data.formula import groups_of
     from zoo.data.multitask import MultiTaskData
 
     for option, value in others.items():
@@ -81,7 +81,7 @@ def _by_formula(
             raise ValueError(
                 f"{option} and --formula are given, and the formula says it all. Leave {option} out."
             )
-    groups = re.findall(r"\|\s*(\w+)\s*\)", formula)
+    groups = groups_of(formula)
     table = read_csv(path, groups, list(t))
     require_columns(
         table, path, {"--formula": groups, "--t": list(t), "--weight": [weight] if weight else None}

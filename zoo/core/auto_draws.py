@@ -136,7 +136,11 @@ class AutoDraws:
         """How many draws each chain shall have in all, or None where it has enough."""
         if done < self.asked:  # Ctrl-C
             return None
-        self._found = diagnose(self._dataset(posterior), self._unordered)
+        try:
+            self._found = diagnose(self._dataset(posterior), self._unordered)
+        except KeyboardInterrupt:
+            self.reason = "Ctrl-C stopped the chains while they were looked at."
+            return None
         verdict = verdict_of_diagnosis(self._found)
         if verdict.converged and not verdict.ess_bulk < self._least_ess:
             return None

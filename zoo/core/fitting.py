@@ -109,19 +109,38 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
             )
         if name != "nuts":  # whose own variables a user may define where they are not finite
             require_finite(result.posterior)
-    idata = to_datatree(
-        model, data, prepared, y, result.posterior, result.stats, name, seed, keep, result.moments
-    )
+    written = model, data, prepared, y, result.posterior, result.stats, name, seed, keep, result.moments
+    try:
+        idata = to_datatree(*written)
+    except KeyboardInterrupt:  # no draw is lost to Ctrl-C, and this takes a moment
+        idata = to_datatree(*written)
     fit: Fit = model.fit_class(factory=model, data=data, idata=idata, method=name)
     mark_if_interrupted(idata, run.draws if auto is None else auto.asked, run.chains, fit.is_point)
     if result.state is not None:
         fit.hand_over(state=result.state)
-    if method.has_chains:
-        if auto is not None:
-            auto.hand_over(fit)
-        judge(fit, look, "" if auto is None else auto.reason)
-    model.look_at(fit)
+    with _kept(fit):
+        if method.has_chains:
+            if auto is not None:
+                auto.hand_over(fit)
+            judge(fit, look, "" if auto is None else auto.reason)
+        model.look_at(fit)
     return fit
+
+
+@contextmanager
+def _kept(fit: Fit) -> Iterator[None]:
+    """Ctrl-C ends the look at a fit and not the fit; an error, such as a warning that is made one, brings it along."""
+    try:
+        try:
+            yield
+        except KeyboardInterrupt:
+            warn_user(
+                "Ctrl-C ended the look at the draws, which are all there. fit.diagnostics() looks at them again."
+            )
+    except Exception as error:
+        error.fit = fit  # type: ignore[attr-defined]
+        error.add_note("No draw is lost: the fit is the attribute `fit` of this error, sys.last_value.fit.")
+        raise
 
 
 def _rounds(model: Model, name: str, asked: Asked, options: dict[str, Any]) -> AutoDraws | None:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from zoo.support.text_tables import text_table_in_chunks
+
 __all__ = ["batches_of"]
 
 # Of a file that are read at once.
@@ -117,8 +119,7 @@ def _of_file(path: Path, task: str | None) -> Generator[pd.DataFrame]:
 
 def _of_text(path: Path, separator: str, task: str | None) -> Generator[pd.DataFrame]:
     dtype = None if task is None else {task: str}
-    with pd.read_csv(path, sep=separator, dtype=dtype, chunksize=_ROWS) as chunks:
-        yield from chunks
+    yield from text_table_in_chunks(path, _ROWS, separator, dtype=dtype)
 
 
 def _of_parquet(path: Path) -> Generator[pd.DataFrame]:

@@ -11,6 +11,7 @@ all tasks share, of the products :math:`z_k x_j`, and of :math:`z_k` itself wher
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,10 +24,15 @@ import pandas as pd
 from zoo.data.columns import task_column
 from zoo.support.checks import finite_matrix
 
-__all__ = ["CategoryDesign", "is_category"]
+__all__ = ["CategoryDesign", "is_category", "refuse_numbers_as_text"]
 
 # A column with more levels, or with one for every second row, names things and does not group them.
 _MOST_LEVELS = 50
+# Numbers as spreadsheets write them, which pandas reads as text: 1,5 and 1.234,5; 1,000 and 1'000; 5 % and 3 EUR.
+_WRITTEN = re.compile(
+    r"[$€£]?\s*[+-]?(\d+,\d+|\d{1,3}([.,' \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d+)?\s*[%$€£]|[$€£]\s*\d+([.,]\d+)?)"
+    r"\s*[%$€£]?"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +102,7 @@ class CategoryDesign:
         for name, column in found.items():
             known = column[column.notna()]
             if not isinstance(column.dtype, pd.CategoricalDtype):
-                _refuse_numbers_as_text(str(name), known)
+                refuse_numbers_as_text(str(name), known)
             levels[str(name)] = tuple(task_column(known, "category")[0])
             if len(levels[str(name)]) < 2:
                 raise ValueError(
@@ -267,15 +273,23 @@ def is_category(column: pd.Series) -> bool:
     return len(known) > 0 and all(isinstance(value, str) for value in known)
 
 
-def _refuse_numbers_as_text(name: str, known: pd.Series) -> None:
-    """Raise where half of the different values, or more, are numbers: the column was read otherwise than was meant."""
+def refuse_numbers_as_text(name: str, known: pd.Series, levels: str = ".astype('category')") -> None:
+    """Raise where half of the different values, or more, are numbers: the column was read otherwise than was meant.
+
+    ``levels`` is what makes levels of them, for the message.
+    """
     values = pd.Series(known.unique())
-    numbers = pd.to_numeric(values, errors="coerce").notna()
-    if 2 * numbers.sum() < len(values):
+    plain = pd.to_numeric(values, errors="coerce").notna()
+    written = values.map(lambda text: _WRITTEN.fullmatch(text.strip()) is not None).astype(bool)
+    numbers = plain | written
+    if not len(values) or 2 * numbers.sum() < len(values):
         return
     said = f"column {name!r} holds numbers that are written as text, such as {values[numbers].iloc[0]!r}"
     other = "" if numbers.all() else f", and beside them {values[~numbers].iloc[0]!r}"
-    raise ValueError(
-        f"{said}{other}. Make numbers of them with pandas.to_numeric(..., errors='coerce'), or levels with "
-        ".astype('category')."
-    )
+    cure = "pandas.to_numeric(..., errors='coerce')"
+    if (written & ~plain).any():
+        cure = (
+            "pandas.read_csv(..., decimal=',') or thousands=',', or with .str.replace and pandas.to_numeric, whichever "
+            "says what the signs mean"
+        )
+    raise ValueError(f"{said}{other}. Make numbers of them with {cure}, or levels with {levels}.")

@@ -18,16 +18,25 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import task_column
+from zoo.data.formula_calls import learn, response_of
 from zoo.data.formula_checks import (
     INTERCEPT,
     refuse_bars,
+    refuse_no_columns,
     unknown_response,
 )
-from zoo.data.formula_table import described_levels, readable, restored, storable, unreadable
+from zoo.data.formula_table import (
+    described_levels,
+    readable,
+    require_same_kind,
+    restored,
+    storable,
+    unreadable,
+)
 from zoo.data.further_groups import MOST_DENSE, level_columns
 from zoo.support.memory import require_memory
 
-__all__ = ["FormulaDesign"]
+__all__ = ["FormulaDesign", "groups_of"]
 
 # What a formula may call beside the transformations of formulae: so a file can be read without running anything else.
 _ELEMENTWISE = (
@@ -62,6 +71,14 @@ def _formulae() -> Any:
             "MultiTaskData.from_frame."
         ) from error
     return formulae
+
+
+def groups_of(formula: str) -> list[str]:
+    """The columns behind the bars of a formula, in its order; raises where what is behind a bar is no column."""
+    terms = FormulaDesign(formula, pd.DataFrame(), "").described.group_terms
+    groups = list(dict.fromkeys(term.factor.name for term in terms))
+    refuse_no_columns(groups)
+    return groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +164,10 @@ class FormulaDesign:
             return None
         constant = "1" if any(term.name == INTERCEPT for term in terms) else "0"
         formula = " + ".join([constant, *(_written(term) for term in terms if term.name != INTERCEPT)])
-        environment = _formulae().environment.Environment([_NAMESPACE])
         try:
-            return _formulae().design_matrices(formula, self.table, na_action="error", env=environment).common
+            made = self._evaluated_once(formula).common
+            learn(made.terms.values(), self.table)
+            return made
         except (KeyError, AttributeError) as error:
             raise ValueError(
                 f"formula {self.formula!r} calls something unknown ({error}). Known are "
@@ -164,6 +182,11 @@ class FormulaDesign:
                 f"column {name!r} of the formula {self.formula!r} holds values such as {self.table[name].iloc[0]!r}, "
                 "which are neither numbers nor text. Make numbers or categories of them."
             ) from error
+
+    def _evaluated_once(self, formula: str) -> Any:
+        """A formula as formulae codes it for the table."""
+        environment = _formulae().environment.Environment([_NAMESPACE])
+        return _formulae().design_matrices(formula, self.table, na_action="error", env=environment)
 
     def description(self) -> dict[str, Any]:
         """What a file says beside :meth:`columns`, JSON-ready."""
@@ -236,7 +259,9 @@ class FormulaDesign:
                 raise ValueError(
                     f"column {name!r} is missing in row {absent[0]}. Drop the row, or fill it in."
                 )
-        return readable(table, self.variables)
+        found = readable(table, self.variables)
+        require_same_kind(found, self.table, [name for name in self.variables if name not in self.levels])
+        return found
 
     def features(self, table: pd.DataFrame) -> pd.DataFrame:
         """Columns of the features of these rows, which need have no response; without those of many levels.
@@ -258,20 +283,27 @@ class FormulaDesign:
             result |= dict(zip(self.effects, self.level_columns(table).toarray().T, strict=True))
         return pd.DataFrame(result, index=table.index)
 
+    @cached_property
+    def _response(self) -> Any:
+        """The term of the response, as it was learned from the table."""
+        left = self.response_name
+        try:
+            term = self._evaluated_once(f"{left} ~ 1").response.term.term
+        except (KeyError, AttributeError) as error:
+            raise ValueError(unknown_response(left, error)) from None
+        learn([term], self.table)
+        return term
+
     def response(self, table: pd.DataFrame) -> Any:
         """The response of the rows of a table, (N,); a column of ordered categories as it is."""
         left = self.response_name
+        absent = [name for name in self.response_columns if name not in table.columns]
+        if absent:
+            raise ValueError(unknown_response(left, KeyError(absent[0])))
         kind = table[left].dtype if left in table.columns else None
         if isinstance(kind, pd.CategoricalDtype) and kind.ordered:
             return table[left].array
-        environment = _formulae().environment.Environment([_NAMESPACE])
-        try:
-            found = (
-                _formulae().design_matrices(f"{left} ~ 1", table, na_action="error", env=environment).response
-            )
-        except (KeyError, AttributeError) as error:
-            raise ValueError(unknown_response(left, error)) from None
-        values = np.asarray(found.design_matrix, dtype=np.float64)
+        values = response_of(self._response, readable(table, self.response_columns, self.response_columns))
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim != 1 and left not in table.columns:

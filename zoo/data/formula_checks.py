@@ -10,14 +10,17 @@ from typing import Any
 
 import pandas as pd
 
+from zoo.data.categories import is_category, refuse_numbers_as_text
 from zoo.support.warning_types import warn_user
 
 __all__ = [
     "INTERCEPT",
     "refuse_bars",
     "refuse_no_columns",
+    "refuse_numbers_as_levels",
     "refuse_offsets",
     "refuse_own_scale",
+    "refuse_response_beside",
     "refuse_single_levels",
     "unknown_response",
     "warn_of_crossed",
@@ -26,7 +29,7 @@ __all__ = [
 ]
 
 # Transformations of formulae that look at all rows.
-_OF_ITS_ROWS = re.compile(r"\b(scale|center|standardize|bs|poly)\s*\(")
+_OF_ITS_ROWS = re.compile(r"\b(scale|center|standardize|bs|cr|cc|tp|poly)\s*\(")
 
 INTERCEPT = "Intercept"
 """What the library formulae calls the constant."""
@@ -60,6 +63,35 @@ def refuse_no_columns(groups: list[str]) -> None:
             if ":" in group:
                 advice = f"Make a column of both, and write (1 | {column})"
             raise ValueError(f"the group {group!r} is no column. {advice}.")
+
+
+def refuse_numbers_as_levels(design: Any) -> None:
+    """Raise where a column of numbers that are written as text would become a category."""
+    terms = [*design.described.common_terms, *(term.expr for term in design.described.group_terms)]
+    names = {
+        part.name for term in terms for part in getattr(term, "components", ()) if not hasattr(part, "call")
+    }
+    for name in sorted(names & set(design.table.columns)):
+        column = design.table[name]
+        if is_category(column) and not isinstance(column.dtype, pd.CategoricalDtype):
+            refuse_numbers_as_text(name, column, f"C({name})")
+
+
+def refuse_response_beside(design: Any, weight: str | None, t: Any) -> None:
+    """Raise where a column of the response is a predictor, a group, a weight or t as well."""
+    # Of counts p(k, n) the trials n may say something; k may not.
+    own = design.response_columns
+    trials = re.fullmatch(r"\s*(?:p|prop|proportion)\s*\(.*,\s*`?(\w+)`?\s*\)\s*", design.response_name)
+    own = [name for name in own if trials is None or name != trials[1]]
+    places = [t] if isinstance(t, str) else list(t or ())
+    for name in own:
+        inside = name in design.variables or name == design.task
+        where = "a predictor or a group of the formula" if inside else "weight" if name == weight else "t"
+        if inside or name == weight or name in places:
+            raise ValueError(
+                f"column {name!r} is the response of the formula {design.formula!r}, and {where} too, which would "
+                "predict it by itself. Take it out there."
+            )
 
 
 def refuse_offsets(design: Any) -> None:

@@ -12,7 +12,15 @@ import pandas as pd
 
 from zoo.data.columns import task_column
 
-__all__ = ["described_levels", "level_codes", "readable", "restored", "storable", "unreadable"]
+__all__ = [
+    "described_levels",
+    "level_codes",
+    "readable",
+    "require_same_kind",
+    "restored",
+    "storable",
+    "unreadable",
+]
 
 
 def readable(table: pd.DataFrame, columns: Sequence[str], whole: Sequence[str] = ()) -> pd.DataFrame:
@@ -29,7 +37,7 @@ def readable(table: pd.DataFrame, columns: Sequence[str], whole: Sequence[str] =
                 changed[name] = column.cat.remove_unused_categories()
         elif isinstance(kind, np.dtype) and kind.kind != "O":
             continue
-        elif pd.api.types.is_bool_dtype(column):
+        elif pd.api.types.is_bool_dtype(column) or _holds_only(column, bool | np.bool_):
             changed[name] = column.astype(bool)
         elif pd.api.types.is_integer_dtype(kind):
             changed[name] = column.astype(np.int64)
@@ -39,7 +47,41 @@ def readable(table: pd.DataFrame, columns: Sequence[str], whole: Sequence[str] =
 
 
 def _holds_numbers(column: pd.Series) -> bool:
-    return column.dtype.kind == "O" and all(isinstance(v, numbers.Real | Decimal) for v in column)
+    return _holds_only(column, numbers.Real | Decimal)
+
+
+def _holds_only(column: pd.Series, kind: Any) -> bool:
+    """Whether a column of objects has no others than those of a kind."""
+    return column.dtype.kind == "O" and len(column) > 0 and all(isinstance(v, kind) for v in column)
+
+
+def require_same_kind(table: pd.DataFrame, known: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Raise where one of these columns holds numbers here and text there, or truth values and numbers.
+
+    For Python True is 1 and 1.0, so that levels of one kind would be taken for those of another.
+    """
+    for name in columns:
+        here, there = _kind(table[name]), _kind(known[name])
+        if here != there:
+            raise ValueError(
+                f"column {name!r} holds {here}, such as {table[name].iloc[0]!r}, and that of the fit holds "
+                f"{there}, such as {known[name].iloc[0]!r}. Make them of one kind."
+            )
+
+
+def _kind(column: pd.Series) -> str:
+    """What a column holds, in words: the levels of a category count, not that it is one."""
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        column = pd.Series(kind.categories)
+        kind = column.dtype
+    if pd.api.types.is_bool_dtype(kind):
+        return "truth values"
+    if pd.api.types.is_numeric_dtype(kind):
+        return "numbers"
+    if pd.api.types.is_string_dtype(kind) and all(isinstance(v, str) for v in column):
+        return "text"
+    return f"values of type {type(column.iloc[0]).__name__}" if len(column) else "nothing"
 
 
 def level_codes(column: pd.Series, levels: Sequence[str]) -> np.ndarray:

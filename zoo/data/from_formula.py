@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import require_one_column, task_column
-from zoo.data.formula import FormulaDesign
+from zoo.data.formula import FormulaDesign, groups_of
 from zoo.data.formula_checks import (
-    refuse_no_columns,
+    refuse_numbers_as_levels,
     refuse_offsets,
+    refuse_response_beside,
     refuse_single_levels,
     warn_of_crossed,
     warn_of_means,
@@ -30,13 +31,12 @@ __all__ = ["data_from_formula", "data_of_design", "require_same_design"]
 
 def _grouping(design: FormulaDesign) -> str:
     """The column behind the first bar; raises where what is behind a bar is no column."""
-    groups = list(dict.fromkeys(term.factor.name for term in design.described.group_terms))
+    groups = groups_of(design.formula)
     if not groups:
         raise ValueError(
             f"formula {design.formula!r} has no group. Say what differs between which tasks, for instance "
             "'(1 + time | patient)'."
         )
-    refuse_no_columns(groups)
     return groups[0]
 
 
@@ -71,7 +71,9 @@ def data_from_formula(
         require_one_column(df, column)
     df = readable(without_gaps(df, [*used, *beside], missing), [*named.variables, *of_response], of_response)
     design = FormulaDesign(formula, df[used].reset_index(drop=True), task)
+    refuse_response_beside(design, weight, t)
     refuse_offsets(design)
+    refuse_numbers_as_levels(design)
     refuse_single_levels(design)
     warn_of_means(design)
     warn_of_crossed(design)

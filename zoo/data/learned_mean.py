@@ -119,9 +119,9 @@ class LearnedMean:
         """
         if self.estimator is None:
             raise ValueError(
-                f"the feature {self.name!r} was the prediction of {self.described}, which no file holds. Add a column "
-                f"{self.name!r} with its predictions, or load the fit with zoo.load(path, mean=...), given the "
-                "estimator fitted to all rows."
+                f"the feature {self.name!r} was the prediction of {self.described}, which no file holds. Load the fit "
+                "with zoo.load(path, mean=...), given the estimator fitted to all rows. Or pass an array of the "
+                f"features of the fit, with those predictions in the place of {self.name!r}."
             )
         return predicted(self.estimator, table[list(self.seen)].to_numpy(dtype=np.float64))
 

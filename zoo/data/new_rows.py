@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from zoo.data.formula import FormulaDesign
 from zoo.data.from_formula import require_same_design
 from zoo.data.further_groups import beside_levels, dense_columns
 from zoo.data.multitask import MultiTaskData, with_ones
-from zoo.support.arrays import as_name
+from zoo.data.task_labels import task_labels
 from zoo.support.checks import finite_inputs, finite_matrix, finite_sparse, is_sparse
 from zoo.support.frames import read_column, read_table, require_one_each
 from zoo.support.warning_types import warn_user
@@ -25,11 +23,8 @@ from zoo.support.words import counted
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-_NUMBER = re.compile(r"(?:task )?(-?\d+)(?:\.0)?")
-
 __all__ = [
     "NEW_TASK",
-    "column_labels",
     "features_by_name",
     "read_rows",
     "require_test_data",
@@ -146,7 +141,7 @@ def read_rows(
     t_values = _task_variable(t, n_rows, data, without_t)
     if task is None and new_task:
         task = NEW_TASK
-    labels = _task_labels(task, n_rows, data.task_names)
+    labels = task_labels(task, n_rows, data.task_names)
     if data.learned_mean is not None:
         data.learned_mean.warn_of_tasks(labels, data.task_names)
     return labels, features, t_values
@@ -156,7 +151,7 @@ def _warn_of_other_tasks(column: pd.Series, task: Any, task_names: tuple[str, ..
     """Warn where a table names other tasks than the argument, which counts."""
     at, names = np.flatnonzero(column.notna()), task_names
     try:
-        given, own = _task_labels(task, len(column), names), _task_labels(column.iloc[at], len(at), names)
+        given, own = task_labels(task, len(column), names), task_labels(column.iloc[at], len(at), names)
     except (TypeError, ValueError):  # the argument is looked at later, and the column need not name tasks
         return
     for row, name in ((i, n) for i, n in zip(at, own, strict=True) if n != given[i]):
@@ -191,6 +186,8 @@ def features_by_name(X: Any, data: MultiTaskData) -> Any:
         table = made.assign(**{name: table[name] for name in table.columns if name not in made.columns})
     if data.learned_mean is not None:
         table = _with_mean(table, data)
+    if data.intercept is not None and data.intercept in table.columns:
+        table = _without_own_constant(table, data.intercept)
     there = {*table.columns, *of_levels}
     missing = [name for name in data.feature_names if name not in there]
     if missing and missing != [data.intercept]:
@@ -216,11 +213,9 @@ def _as_before_mean(X: Any, data: MultiTaskData) -> Any:
 
 
 def _with_mean(table: pd.DataFrame, data: MultiTaskData) -> pd.DataFrame:
-    """The table with the column of the learned mean; one that it has already stands where no estimator is known."""
+    """The table with the column of the learned mean, whatever it has of that name."""
     mean = data.learned_mean
     assert mean is not None
-    if mean.estimator is None and mean.name in table.columns:
-        return table
     absent = [name for name in mean.seen if name not in table.columns]
     if absent:
         raise ValueError(
@@ -229,6 +224,17 @@ def _with_mean(table: pd.DataFrame, data: MultiTaskData) -> pd.DataFrame:
     require_one_each(table, mean.seen, "X")
     X = finite_matrix(table[list(mean.seen)], "X", mean.seen)
     return table.assign(**{mean.name: mean.values(pd.DataFrame(X, columns=list(mean.seen)))})
+
+
+def _without_own_constant(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The table without its column of the name that the package gave its own constant; a warning where it is none."""
+    values = table.loc[:, table.columns == name]
+    if not (values == 1).all(axis=None):
+        warn_user(
+            f"X has a column {name!r}, and so is the constant called that add_intercept made of the data: it is 1, and "
+            "the column is not read. Rename it to say something else by it."
+        )
+    return table.loc[:, table.columns != name]
 
 
 def _with_mean_beside_levels(rows: MultiTaskData, data: MultiTaskData) -> csr_matrix:
@@ -322,79 +328,3 @@ def _as_fitted(features: np.ndarray | csr_matrix, data: MultiTaskData) -> np.nda
     if is_sparse(features):
         raise ValueError("X is sparse, but the fitted data are dense. Give X.toarray().")
     return features
-
-
-def _task_labels(task: Any, n_rows: int, known: tuple[str, ...]) -> list[str]:
-    if task is None:
-        if len(known) > 1:
-            raise ValueError(f"task is missing. Name the task of each row, for instance task={known[0]!r}.")
-        return [known[0]] * n_rows
-    values = np.asarray(task)
-    if values.ndim == 0:
-        values = np.repeat(values[None], n_rows)
-    if values.shape != (n_rows,):
-        raise ValueError(
-            f"task has shape {values.shape} and X has {counted(n_rows, 'row')}. Give one task per row."
-        )
-    absent = np.flatnonzero(pd.isna(values))
-    if len(absent):
-        raise ValueError(f"task is missing in row {absent[0]}. Drop the row or name its task.")
-    if isinstance(task, pd.Series | pd.Index):  # a column of a table holds labels, never positions
-        return column_labels(values, known)
-    values = _whole(values, known)
-    if values.dtype.kind not in "iu":
-        return [as_name(v) for v in values]
-    numbers = _numbers_in(known)
-    if numbers is not None and numbers != list(range(len(known))):
-        # The labels that the tasks came with and their positions differ: never guess.
-        raise ValueError(
-            "task holds whole numbers, and the task names are numbers too, so names and positions could be "
-            "confused. Pass names as strings, a pandas Series of labels, or the MultiTaskData itself as X."
-        )
-    bad = (values < 0) | (values >= len(known))
-    if bad.any():
-        raise ValueError(
-            f"task {int(values[bad][0])} is not among the {counted(len(known), 'task')} of the data "
-            f"(0 .. {len(known) - 1}). "
-            "Check it, or pass new_task=True with a name."
-        )
-    return [known[int(v)] for v in values]
-
-
-def column_labels(values: np.ndarray, known: tuple[str, ...]) -> list[str]:
-    """Names of the tasks that a column of a table holds; whole numbers are those in the known names, 1.0 is 1."""
-    labels = _whole(np.asarray(values), known)
-    # A duration of NumPy is an Integral, and no number.
-    whole = [isinstance(v, Integral) and not isinstance(v, bool | np.bool_ | np.timedelta64) for v in labels]
-    by_number = dict(zip(_numbers_in(known) or [], known, strict=False)) if any(whole) else {}
-    return [
-        by_number.get(int(v), str(v)) if is_whole else as_name(v)
-        for v, is_whole in zip(labels, whole, strict=True)
-    ]
-
-
-def _whole(values: np.ndarray, known: tuple[str, ...]) -> np.ndarray:
-    """Labels with 1.0 as 1, which pandas makes of whole numbers where a merge finds gaps; 1.0 where that is a name."""
-    if values.dtype.kind == "f":
-        whole = np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < 2.0**53)
-        return (
-            values.astype(np.int64) if whole.all() and not {str(v) for v in values} <= set(known) else values
-        )
-    if values.dtype.kind != "O":
-        return values
-    result, names = values.copy(), frozenset(known) if any(isinstance(v, float) for v in values) else known
-    for row, value in enumerate(values):
-        if isinstance(value, float) and value.is_integer() and str(value) not in names:
-            result[row] = int(value)
-    return result
-
-
-def _numbers_in(known: tuple[str, ...]) -> list[int] | None:
-    """The whole numbers that the task names are ("7") or were made from ("task 7"); None if they are words."""
-    numbers = []
-    for name in known:
-        found = _NUMBER.fullmatch(name)
-        if found is None:
-            return None
-        numbers.append(int(found[1]))
-    return numbers

@@ -15,7 +15,7 @@ from pytensor.tensor.random.utils import normalize_size_param
 from zoo.distributions.generalised_inverse_gaussian import GeneralisedInverseGaussian
 from zoo.distributions.parameters import as_float64, require
 from zoo.distributions.shapes import draw_size, full_batch, match_batch
-from zoo.ops.hinge import hinge_logp
+from zoo.ops.hinge import HingeLogp, hinge_logp, require_labels
 
 __all__ = ["HingePseudoLikelihood", "NormalisedHinge", "hinge_lambda", "hinge_log_odds"]
 
@@ -72,7 +72,7 @@ class _Labels(Discrete):
     def __new__(cls, name, *args, observed=None, **kwargs):
         """Add to the model on the context stack."""
         if isinstance(observed, np.ndarray | list | tuple):
-            _check_labels(np.asarray(observed))
+            require_labels(np.asarray(observed), "observed")
         return super().__new__(cls, name, *args, observed=observed, **kwargs)
 
     @classmethod
@@ -81,15 +81,6 @@ class _Labels(Discrete):
         f, C, margin = as_float64(f, "f"), as_float64(C, "C"), as_float64(margin, "margin")
         match_batch(kwargs, 0, f=(f, 0), C=(C, 0), margin=(margin, 0))
         return super().dist([f, C, margin], **kwargs)
-
-
-def _check_labels(y: np.ndarray) -> None:
-    bad = np.argwhere(~np.isin(y, (-1, 1)))
-    if len(bad):
-        place = tuple(int(i) for i in bad[0])
-        raise ValueError(
-            f"observed is {y[place]!s} at {list(place)}. Labels must be -1 or +1: recode 0/1 labels as 2 * y - 1."
-        )
 
 
 def _more_likely(size, f, C, margin):
@@ -137,7 +128,7 @@ class HingePseudoLikelihood(_Labels):
 
     def logp(value, f, C, margin):
         """Pseudo-log-likelihood; minus infinity for other values."""
-        return _on_labels(value, hinge_logp(f, value, C, margin), C, margin)
+        return _on_labels(value, HingeLogp()(f, value, C, margin), C, margin)
 
 
 class NormalisedHinge(_Labels):

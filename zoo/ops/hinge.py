@@ -12,10 +12,28 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.graph.basic import Constant, Variable
 
 from zoo.ops.elementwise import ElementwiseOp
 
-__all__ = ["AugmentedHingeLogp", "HingeLogp", "augmented_hinge_logp", "hinge_logp"]
+__all__ = ["AugmentedHingeLogp", "HingeLogp", "augmented_hinge_logp", "hinge_logp", "require_labels"]
+
+
+def require_labels(y: Any, argument: str) -> None:
+    """Raise where an array, a number or a constant of PyTensor holds other labels than -1 and +1.
+
+    What a symbolic variable will hold is not known yet, and not looked at.
+    """
+    if isinstance(y, Variable) and not isinstance(y, Constant):
+        return
+    values = np.atleast_1d(y.data if isinstance(y, Constant) else y)
+    bad = np.argwhere(~np.isin(values, (-1, 1)))
+    if len(bad):
+        place = tuple(int(i) for i in bad[0])
+        raise ValueError(
+            f"{argument} is {values[place]!s} at {list(place)}. Labels must be -1 or +1: recode 0/1 labels as 2 * y - "
+            "1."
+        )
 
 
 class HingeLogp(ElementwiseOp):
@@ -55,7 +73,13 @@ def hinge_logp(f: Any, y: Any, C: Any = 1.0, margin: Any = 1.0) -> Any:
     Notes
     -----
     At the kink, :math:`y f = m`, the gradient is the subgradient 0.
+
+    Raises
+    ------
+    ValueError
+        Labels are others, such as 0 and 1.
     """
+    require_labels(y, "y")
     return HingeLogp()(f, y, C, margin)
 
 
@@ -80,5 +104,11 @@ def augmented_hinge_logp(f: Any, y: Any, lam: Any, C: Any = 1.0, margin: Any = 1
         Auxiliary variables, above 0.
     C, margin : tensor_like
         Weight and margin of the loss, above 0.
+
+    Raises
+    ------
+    ValueError
+        Labels are others, such as 0 and 1.
     """
+    require_labels(y, "y")
     return AugmentedHingeLogp()(f, y, lam, C, margin)

@@ -19,13 +19,15 @@ from sklearn.utils.validation import (
 from zoo.core.factory import ModelFactory
 from zoo.core.fit import Fit
 from zoo.core.methods import UnsupportedMethodError
-from zoo.data.columns import task_column
+from zoo.data.columns import require_same_rows, task_column
 from zoo.data.multitask import MultiTaskData, with_ones
-from zoo.data.new_rows import column_labels
+from zoo.data.task_labels import column_labels
 from zoo.sklearn.parameters import FactoryParameters
 from zoo.sklearn.rows import AS_ARGUMENT, Rows, column_of, read_rows
 from zoo.sklearn.scaling import needs_constant, standardized
-from zoo.support.frames import read_column
+from zoo.support.checks import one_of
+from zoo.support.frames import read_column, read_table
+from zoo.support.warning_types import warn_user
 from zoo.support.words import counted
 
 __all__ = ["MultiTaskEstimator"]
@@ -58,6 +60,7 @@ class MultiTaskEstimator(FactoryParameters):
         options: dict[str, Any] | None = None,
         random_state: Any = None,
         progress: bool = False,
+        new_tasks: str = "warn",
     ):
         self.factory = factory
         self.method = method
@@ -71,6 +74,7 @@ class MultiTaskEstimator(FactoryParameters):
         self.options = options
         self.random_state = random_state
         self.progress = progress
+        self.new_tasks = new_tasks
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> Self:
         """Infer the posterior.
@@ -97,10 +101,17 @@ class MultiTaskEstimator(FactoryParameters):
         TypeError
             ``factory`` is none.
         ValueError
-            The factory is for another kind of response, an argument does not fit the rows, or the
-            model refuses the data.
+            The factory is for another kind of response, an argument does not fit the rows or has another
+            index, or the model refuses the data.
         """
         factory = self._checked_factory()
+        one_of(self.new_tasks, ("warn", "predict"), "new_tasks")
+        require_same_rows(
+            X=read_table(X, "X"),
+            y=read_column(y, "y"),
+            sample_weight=read_column(sample_weight, "sample_weight"),
+            task=read_column(task, "task"),
+        )
         rows = read_rows(self, X, task, reset=True)
         target = self._read_target(y)
         check_consistent_length(rows.features, target)
@@ -191,6 +202,12 @@ class MultiTaskEstimator(FactoryParameters):
                 shape = (len(labels), *values.shape[1:])
                 part = result.setdefault(str(name), np.full(shape, np.nan))
                 part[at] = values.to_numpy()
+        if is_new.any() and self.new_tasks != "predict":
+            warn_user(
+                f"{counted(int(is_new.sum()), 'row')} of X name tasks that the fit has not, such as "
+                f"{labels[is_new.argmax()]!r}, and are predicted as those of new tasks. Check the names; "
+                'new_tasks="predict" says that it is meant.'
+            )
         return result
 
     def _labels(self, rows: Rows, n_rows: int, known: tuple[str, ...]) -> np.ndarray:

@@ -48,6 +48,9 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
         The same number gives the same draws and predictions.
     progress : bool
         Whether a progress bar is shown.
+    new_tasks : {"warn", "predict"}
+        Rows of tasks that the fit has not are predicted from the population, where the model has one. "warn" says
+        so, as a name may have been misspelt.
 
     Attributes
     ----------
@@ -121,7 +124,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         The model, as ``zoo.MaxMargin()`` or
         ``zoo.HierarchicalLinear(likelihood="logistic")``; of grades
         ``zoo.HierarchicalLinear(likelihood=zoo.Ordinal(grades=5))``.
-    method, task, t, standardize, fit_intercept, draws, tune, chains, options, random_state, progress
+    method, task, t, standardize, fit_intercept, draws, tune, chains, options, random_state, progress, new_tasks
         As in :class:`MultiTaskRegressor`.
 
     Attributes

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import shutil
-import tempfile
+import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = ["require_new", "staged_file", "staged_folder"]
+
+# Parts that no process has written to for so long were left by one that was killed.
+_SECONDS_OF_A_DEAD_PART = 3600.0
 
 
 def require_new(
@@ -26,22 +32,24 @@ def require_new(
 def staged_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary file beside ``path`` that takes its name when the block ends well, and vanishes otherwise.
 
-    Raises at once where ``path`` cannot be written, before any work is done.
+    The file has the mode of that which it replaces, and else what the umask leaves. Parts that killed processes left
+    of the same name are removed. Raises at once where ``path`` cannot be written, before any work is done.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"folder {str(target.parent)!r} does not exist. Make it first.")
     if target.is_dir():
         raise IsADirectoryError(f"path {str(target)!r} is a folder. Give the name of a file.")
+    temporary = target.with_name(_part_of(target))
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        temporary.open("xb").close()  # made here and now, by no link, with the mode that the umask leaves
     except OSError as error:
         raise _unwritable(target.parent, error) from None
-    os.close(handle)
-    temporary = Path(name)
+    _remove_dead_parts(target.parent, target)
     try:
         yield temporary
-        temporary.chmod(0o644)
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -59,9 +67,11 @@ def staged_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     # Where the folder or its parents are still missing, the nearest one that is there: the same file system.
     home = next(folder for folder in (target, *target.parents) if folder.exists())
     try:
-        temporary = Path(tempfile.mkdtemp(dir=home, prefix=f".{target.name}.", suffix=".part"))
+        temporary = home / _part_of(target)
+        temporary.mkdir()
     except OSError as error:
         raise _unwritable(home, error) from None
+    _remove_dead_parts(home, target)
     try:
         yield temporary
         if target.exists():
@@ -69,10 +79,28 @@ def staged_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
                 file.replace(target / file.name)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.chmod(0o755)
             temporary.rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _part_of(target: Path) -> str:
+    """A name that no other process takes."""
+    return f".{target.name}.{secrets.token_hex(8)}.part"
+
+
+def _remove_dead_parts(folder: Path, target: Path) -> None:
+    """Remove what killed processes left of writing ``target``."""
+    before = time.time() - _SECONDS_OF_A_DEAD_PART
+    for part in folder.iterdir():
+        if re.fullmatch(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.part", part.name) is None:
+            continue
+        with suppress(OSError):  # another process was faster
+            if part.lstat().st_mtime < before:
+                if part.is_dir() and not part.is_symlink():
+                    shutil.rmtree(part)
+                else:
+                    part.unlink()
 
 
 def _unwritable(folder: Path, error: OSError) -> PermissionError:

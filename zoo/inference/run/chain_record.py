@@ -295,10 +295,11 @@ class ChainRecord:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file by a rename, its bytes on disk before."""
+    """Replace a file by a rename, its bytes on disk before; a link that stands in the way is not followed."""
     temporary = path.with_name(f".{path.name}.part")
+    temporary.unlink(missing_ok=True)  # of a process that was killed
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

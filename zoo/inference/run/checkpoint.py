@@ -97,6 +97,15 @@ def _require_ours(folder: Path) -> None:
         if not folder.parent.is_dir():
             raise FileNotFoundError(f"folder {str(folder.parent)!r} does not exist. Make it first.")
         return
+    for inside, folders, files in os.walk(folder):
+        link = next(
+            (Path(inside, name) for name in (*folders, *files) if Path(inside, name).is_symlink()), None
+        )
+        if link is not None:
+            raise ValueError(
+                f"checkpoint {str(folder)!r} holds the link {str(link.relative_to(folder))!r}, and what it points to "
+                "would be written to. Remove it, or give another path."
+            )
     # A process that was killed at its first step leaves no more than these.
     others = [f.name for f in folder.iterdir() if f.name not in ("lock", f".{_MANIFEST}.part")]
     if others and not (folder / _MANIFEST).exists():

@@ -61,6 +61,21 @@ def test_copies_go_with_other_features_and_tasks_as_the_feature_does():
     assert abs(np.mean([np.corrcoef(rest, copy - made.kept)[0, 1] for copy in copies])) < 0.01
 
 
+def test_copies_have_the_spread_that_the_feature_has_in_each_task():
+    """Standard deviations within tasks, from 0.1 to 3: those of copies are within a fifth of the feature's."""
+    rng = np.random.default_rng(4)
+    sds, task = np.geomspace(0.1, 3.0, 8), np.repeat(np.arange(8), 40)
+    X = rng.normal(size=(320, 3))
+    X[:, 1] *= sds[task]
+    copies = FeatureCopies.of(X, 1, task).draw(200, rng)
+    for t in range(8):
+        theirs = copies[:, task == t].std(axis=1).mean()
+        assert abs(theirs / X[task == t, 1].std() - 1.0) < 0.2
+    assert np.all(FeatureCopies.of(X, 0, task).spread > 0.8) and np.all(
+        FeatureCopies.of(X, 0, task).spread < 1.2
+    )
+
+
 def test_rows_that_tasks_have_in_common_are_permuted_together():
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(30, 4))

@@ -101,9 +101,15 @@ def test_predictions_and_log_likelihoods_too(monkeypatch):
         fit.compute_log_likelihood()
 
 
-def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
-    limit, usage = tmp_path / "memory.max", tmp_path / "memory.current"
-    monkeypatch.setattr(memory, "_LIMITS", ((str(limit), str(usage)),))
+@pytest.mark.parametrize("inside", ["", "batch", "batch/job/step"])
+def test_the_limit_of_a_container_counts(tmp_path, monkeypatch, inside):
+    """Or of a job in a service in it: the process is in the group ``batch/job/step``."""
+    groups = tmp_path / "cgroup"
+    groups.write_text("3:cpuset,cpu:/other\n0::/batch/job/step\n")
+    monkeypatch.setattr(memory, "_GROUPS", groups)
+    monkeypatch.setattr(memory, "_SECOND", (tmp_path, "memory.max", "memory.current"))
+    (tmp_path / inside).mkdir(parents=True, exist_ok=True)
+    limit, usage = tmp_path / inside / "memory.max", tmp_path / inside / "memory.current"
     without = memory.available_memory()
     limit.write_text("max\n")
     usage.write_text("700\n")

@@ -26,6 +26,7 @@ from zoo.inference.run.chains import seed_sequence
 from zoo.inference.run.checkpoint import open_checkpoint
 from zoo.likelihoods.coding import label_values
 from zoo.support.checks import one_of, whole_number
+from zoo.support.other_words import ARGUMENTS_OF_FIT
 from zoo.support.seeds import random_number_source
 from zoo.support.warning_types import warn_user
 
@@ -72,7 +73,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
             f"fit of {type(model).__name__} by {name!r}. Leave it out."
         )
     for option in options:
-        one_of(option, list(method.options), f"the options of method {name!r}")
+        one_of(option, list(method.options), f"the options of method {name!r}", ARGUMENTS_OF_FIT)
     y = model.validate(data)
     seed = random_number_source(asked.random_seed, int(asked.chains))
     run = Run(int(first), int(asked.tune), int(asked.chains), seed, asked.progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pymc as pm
@@ -25,6 +25,7 @@ from zoo.data.standardizing import units_of
 from zoo.data.units import Units
 from zoo.inference.compiled import ensure_compile_folder
 from zoo.likelihoods.gaussian import Gaussian
+from zoo.support.other_words import refuse_other_fields
 
 __all__ = ["ModelHooks"]
 
@@ -32,6 +33,11 @@ __all__ = ["ModelHooks"]
 @dataclass(frozen=True, kw_only=True)
 class ModelHooks(OwnPriors):
     """Hooks and properties that a model may set; :class:`zoo.ModelFactory` says what they are for."""
+
+    def __new__(cls, *_: Any, **fields: Any) -> Self:
+        """Refuse fields that the class has not, and name those that it has."""
+        refuse_other_fields(cls, fields)
+        return super().__new__(cls)
 
     fit_class: ClassVar[type[Fit]] = Fit
     """What :meth:`fit` returns, a :class:`zoo.Fit` with those of :mod:`zoo.core.capabilities` that the model serves."""

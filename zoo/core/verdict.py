@@ -261,12 +261,16 @@ def warning_text(fit: Fitted, verdict: Verdict, data_look: str = "") -> str:
         return f"{who}: {verdict.summary()}. Take more draws before you rely on any of them."
     parts = []
     if verdict.out_of_bounds:
-        parts.append(
-            f"{who} has not converged: {verdict.out_of_bounds:,} of {verdict.entries:,} entries of the posterior "
-            f"{'has' if verdict.out_of_bounds == 1 else 'have'} "
-            f"R-hat above {LARGEST_R_HAT} or an effective sample size (ESS) below {LEAST_ESS * verdict.chains} "
-            f"({LEAST_ESS} per chain). {_capital(verdict.summary())}."
+        which = (
+            f"{verdict.out_of_bounds:,} of {verdict.entries:,} entries of the posterior "
+            f"{'has' if verdict.out_of_bounds == 1 else 'have'}"
         )
+        short = f"an effective sample size (ESS) below {LEAST_ESS * verdict.chains} ({LEAST_ESS} per chain)"
+        if verdict.r_hat > LARGEST_R_HAT:
+            parts.append(f"{who} has not converged: {which} R-hat above {LARGEST_R_HAT} or {short}.")
+        else:
+            parts.append(f"{who} needs more draws: {which} {short}, and R-hat is within its limit.")
+        parts.append(f"{_capital(verdict.summary())}.")
         parts.append(_cure(verdict))
     if verdict.divergences:
         total = verdict.chains * verdict.draws

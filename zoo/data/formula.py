@@ -8,6 +8,7 @@ feature for each of its levels, shared by all tasks, of which the coefficients h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,7 @@ from zoo.data.formula_checks import (
     INTERCEPT,
     refuse_bars,
     refuse_no_columns,
+    refuse_numbers_as_terms,
     unknown_response,
 )
 from zoo.data.formula_table import (
@@ -108,7 +110,7 @@ class FormulaDesign:
             raise ValueError(f"formula {self.formula!r} holds '__'. Rename that column.")
         refuse_bars(self.formula)
         try:
-            return _formulae().model_description(self.formula)
+            found = _formulae().model_description(self.formula)
         except ImportError:
             raise
         except Exception as error:
@@ -116,6 +118,8 @@ class FormulaDesign:
                 f"formula {self.formula!r} cannot be read: {error}. Write it like "
                 "'y ~ age + time + (1 + time | patient)'."
             ) from None
+        refuse_numbers_as_terms(self.formula, found)
+        return found
 
     @property
     def varying_terms(self) -> list[str]:
@@ -174,10 +178,10 @@ class FormulaDesign:
                 f"{', '.join(_ELEMENTWISE)} and the transformations of formulae (C, scale, center, bs, poly and "
                 "others); put anything else into a column of the table."
             ) from None
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             name = unreadable(self.table, self.variables)
             if not name:
-                raise
+                raise ValueError(f"formula {self.formula!r} cannot be evaluated: {error}.") from error
             raise ValueError(
                 f"column {name!r} of the formula {self.formula!r} holds values such as {self.table[name].iloc[0]!r}, "
                 "which are neither numbers nor text. Make numbers or categories of them."
@@ -306,6 +310,11 @@ class FormulaDesign:
         values = response_of(self._response, readable(table, self.response_columns, self.response_columns))
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
+        if values.ndim != 1 and re.match(r"(p|prop|proportion)\s*\(", left):
+            raise ValueError(
+                f"the response {left!r} counts successes among trials. Give each row of them two rows of a label: 1 "
+                "with the successes as its weight=, and 0 with the other trials."
+            )
         if values.ndim != 1 and left not in table.columns:
             raise ValueError(
                 f"the response {left!r} makes {values.shape[1]} columns. Write one column of the table before '~'."

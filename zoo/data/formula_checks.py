@@ -18,6 +18,7 @@ __all__ = [
     "refuse_bars",
     "refuse_no_columns",
     "refuse_numbers_as_levels",
+    "refuse_numbers_as_terms",
     "refuse_offsets",
     "refuse_own_scale",
     "refuse_response_beside",
@@ -94,6 +95,17 @@ def refuse_response_beside(design: Any, weight: str | None, t: Any) -> None:
             )
 
 
+def refuse_numbers_as_terms(formula: str, described: Any) -> None:
+    """Raise where a number stands among the terms of a formula, as in ``2*x``."""
+    terms = [*described.common_terms, *(term.expr for term in described.group_terms)]
+    number = next((name for term in terms for name in term.var_names if not isinstance(name, str)), None)
+    if number is not None:
+        raise ValueError(
+            f"formula {formula!r} holds the number {number} as a term. Arithmetic stands inside I(), as in I(2 * x). "
+            "Of numbers, 1 is the constant, and 0 leaves it out."
+        )
+
+
 def refuse_offsets(design: Any) -> None:
     """Raise where a term has the coefficient 1, which nothing here would hold it at."""
     terms = [*design.described.common_terms, *(term.expr for term in design.described.group_terms)]
@@ -145,6 +157,8 @@ def refuse_single_levels(design: Any) -> None:
     used |= {group for group, _ in design.crossed_terms}
     for name in sorted(used - {""}):
         column = design.table[name]
+        if not len(column) or isinstance(column.iloc[0], list | dict | set):
+            continue  # which the design refuses in words
         numbers = pd.api.types.is_numeric_dtype(column.dtype) and name not in design.levels
         if not numbers and column.nunique() == 1:
             raise ValueError(

@@ -380,9 +380,9 @@ def location_and_scale(
 
     Where there may be gaps, they are those of the other values. ``weight`` (N,) counts each row so many times.
     """
-    largest, average, spread = (np.nanmax, np.nanmean, np.nanstd) if gaps else (np.max, np.mean, np.std)
-    # A power of two is exact. Without it squares overflow, or vanish, beyond 1e154 and below 1e-154.
-    _, exponent = np.frexp(largest(np.abs(values), axis=0))
+    lowest, highest = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)  # gaps aside
+    average, spread = (np.nanmean, np.nanstd) if gaps else (np.mean, np.std)
+    _, exponent = np.frexp(np.fmax(-lowest, highest))  # a power of two is exact, and squares do not overflow
     scaled = np.ldexp(values, -exponent)
     if weight is None:
         mean, scale = average(scaled, axis=0), spread(scaled, axis=0)
@@ -390,7 +390,7 @@ def location_and_scale(
         mean = scaled[0] + np.average(scaled - scaled[0], axis=0, weights=weight)
         scale = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weight))
     scale[scale <= _ROUNDING * np.abs(mean)] = 0.0
-    reach = largest(np.abs(scaled - mean), axis=0)
+    reach = np.maximum(np.ldexp(highest, -exponent) - mean, mean - np.ldexp(lowest, -exponent))
     with np.errstate(over="ignore"):
         far = np.flatnonzero(np.isinf(np.ldexp(reach, exponent)))
     if len(far):

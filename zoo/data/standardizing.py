@@ -105,7 +105,8 @@ def _location_and_scale(data: TaskRows, weight: np.ndarray | None) -> tuple[np.n
     at = [i for i, name in enumerate(data.feature_names) if name not in effects]
     mean, scale = np.zeros(data.n_features), np.zeros(data.n_features)
     names = [data.feature_names[i] for i in at]
-    columns = dense_columns(data.X, at)
+    whole = isinstance(data.X, np.ndarray) and len(at) == data.n_features
+    columns = data.X if whole else dense_columns(data.X, at)
     mean[at], scale[at] = location_and_scale(
         columns, names, "X", data.incomplete, None if data.incomplete else weight
     )

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from zoo.likelihoods.base import Likelihood
+from zoo.support import other_words
 from zoo.support.installed import LIKELIHOODS as GROUP
 from zoo.support.installed import broken, entries, load_class
 
@@ -51,7 +52,7 @@ def likelihood_class(word: str) -> type[Likelihood]:
         module, name = LIKELIHOODS[word]
         found: type[Likelihood] = getattr(import_module(module), name)
         return found
-    found, entry = load_class(word, GROUP, LIKELIHOODS, Likelihood, "likelihood")
+    found, entry = load_class(word, GROUP, LIKELIHOODS, Likelihood, "likelihood", other_words.LIKELIHOODS)
     if found.word != word:
         why = f"has the word {found.word!r}, and the entry point must have its word as its name"
         raise broken(entry, why)

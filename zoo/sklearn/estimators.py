@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -217,6 +218,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         """Responses (n,) as the likelihood reads them."""
         if self._graded:
             return finite_vector(target, "y", len(target))
+        absent = np.flatnonzero(pd.isna(target))
+        if len(absent):
+            raise ValueError(f"y is missing in row {absent[0]}. Drop the row, or fill it in.")
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
         if len(classes) > 2:

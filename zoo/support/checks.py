@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 
 from zoo.support.arrays import as_array, as_floats, as_name, column_label
 from zoo.support.frames import read_table
+from zoo.support.other_words import also_called
 from zoo.support.words import counted
 
 if TYPE_CHECKING:
@@ -34,14 +36,16 @@ __all__ = [
 ]
 
 
-def one_of(value: Any, allowed: Iterable[Any], argument: str) -> None:
-    """Raise unless ``value`` is among ``allowed``."""
+def one_of(
+    value: Any, allowed: Iterable[Any], argument: str, elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Raise unless ``value`` is among ``allowed``; the message has the name of a word from ``elsewhere``."""
     options = list(allowed)
     # An array compares with each word entry by entry.
     if np.ndim(value) > 0 or value not in options:
         shown = ", ".join(repr(o) for o in options[:12]) + (", ..." if len(options) > 12 else "")
         advice = f"Choose from {shown}." if options else "There are none: leave it out."
-        raise ValueError(f"{argument}: {value!r} is unknown. {advice}")
+        raise ValueError(f"{argument}: {value!r} is unknown.{also_called(value, elsewhere)} {advice}")
 
 
 def flag(value: Any, argument: str) -> None:

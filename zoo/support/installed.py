@@ -15,8 +15,9 @@ Nothing is read before somebody asks, and no module is imported before its own n
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import Any
 
 from zoo.support.checks import one_of
@@ -59,7 +60,12 @@ def entries(group: str, own: Collection[str]) -> dict[str, list[EntryPoint]]:
 
 
 def load_class(
-    name: str, group: str, own: Collection[str], base: type, argument: str
+    name: str,
+    group: str,
+    own: Collection[str],
+    base: type,
+    argument: str,
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Any, EntryPoint]:
     """The class behind a name of another package, a subclass of ``base`` imported now, and its entry point.
 
@@ -70,7 +76,7 @@ def load_class(
         The message names the package.
     """
     others = entries(group, own)
-    one_of(name, [*sorted(others), *own], argument)  # a long list is cut short at its end
+    one_of(name, [*sorted(others), *own], argument, elsewhere)  # a long list is cut short at its end
     candidates = others[name]
     if len(candidates) > 1:
         raise ValueError(_clash(name, group, candidates))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,11 @@ _MAPPED = Path("/proc/self/statm")
 _PEAK, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 # Bytes by which a peak that was reset may lie above what is held: other threads go on.
 _AS_GOOD_AS_RESET = 10_000_000
-# Where a control group of Linux says how much its processes may have, by version of that interface.
-_LIMITS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
+# The control groups of this process, and where Linux shows groups of the second and of the first kind: of each, what
+# its processes may have and what they have.
+_GROUPS = Path("/proc/self/cgroup")
+_SECOND = Path("/sys/fs/cgroup"), "memory.max", "memory.current"
+_FIRST = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"
 
 
 class InsufficientMemoryError(MemoryError, ValueError):
@@ -43,14 +43,31 @@ def available_memory() -> int:
     import psutil
 
     available = int(psutil.virtual_memory().available)
-    for limit, usage in _LIMITS:
+    for limit, usage in _limits():
         try:
-            left = int(Path(limit).read_text()) - int(Path(usage).read_text())
+            left = int(limit.read_text()) - int(usage.read_text())
         except (OSError, ValueError):  # another system, or no limit ("max")
             continue
         available = min(available, max(left, 0))
     left_to_map = _left_of_address_space()
     return available if left_to_map is None else min(available, left_to_map)
+
+
+def _limits() -> Iterator[tuple[Path, Path]]:
+    """Files with the limit and the use of each control group around this process: of a container, a job, a service."""
+    try:
+        lines = _GROUPS.read_text().splitlines()
+    except OSError:  # another system
+        return
+    for line in lines:
+        _, controllers, inside = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root, limit, usage = _FIRST if controllers else _SECOND
+        group = PurePosixPath(inside)
+        for around in (group, *group.parents):
+            folder = root / around.relative_to("/")
+            yield folder / limit, folder / usage
 
 
 def _left_of_address_space() -> int | None:

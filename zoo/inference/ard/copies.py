@@ -10,6 +10,12 @@ nothing to do with the feature given the others, the feature and its copies are 
 regression. That is the conditional randomisation of Candès, Fan, Janson & Lv (2018, JRSS B 80:551-577), with
 permuted rests in place of a law of the rest.
 
+The spread of the rest may differ from task to task, as where classes are mixed or drawn from one kind of pupil. The
+rest is divided by it before it is permuted, and a copy takes the spread of the row that it comes to: permuted as it is,
+a wide rest would come to narrow tasks, where no feature of this law ever is. The spread of a task is the root mean
+square of its rests, whose logarithm is shrunk towards that of all rows by the share of the differences that chance
+explains: of k rows it has a variance of about 2 / k. Regression and spreads follow each other for three rounds.
+
 The levels are the means of the rest over the rows of each task, shrunk by :math:`1 - 1 / F`, where F is the ratio of
 the mean squares between and within tasks; features without levels have F near 1, and then none are taken off. The rest
 is divided by the square root of what least squares and levels leave of its variance at that row, one minus the
@@ -30,7 +36,10 @@ __all__ = ["FeatureCopies"]
 
 # A rest below this share of the feature's spread is rounding: the other features determine the feature.
 _DETERMINED = 1e-8
+_REGRESSIONS = 3
 _MOST_LEVERAGE = 1.0 - 1e-6
+# Variance of a task's rests, as a share of that of all, below which it counts as this: a feature may be absent there.
+_NARROWEST = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +51,16 @@ class FeatureCopies:
     kept : (U,) array
         What all copies have in common, of each unit: a row, or distinct rows of several tasks.
     rest : (U,) array
-        What they permute.
+        What they permute, in units of ``spread``.
+    spread : (U,) array
+        What the rest is multiplied by where it comes to.
     unit : (N,) array
         The unit of each row.
     """
 
     kept: np.ndarray
     rest: np.ndarray
+    spread: np.ndarray
     unit: np.ndarray
 
     @classmethod
@@ -59,27 +71,42 @@ class FeatureCopies:
         X, own = X[first], None if spread_over_tasks else task[first]
         x = X[:, j]
         design = np.column_stack([np.ones(len(x)), np.delete(X, j, axis=1)])
-        left, sizes, _ = np.linalg.svd(design, full_matrices=False)
-        basis = left[:, sizes > sizes[0] * 1e-10]
-        kept = basis @ (basis.T @ x)
-        rest = x - kept
-        leverage = np.einsum("nk,nk->n", basis, basis)
-        if own is not None:
-            levels, share, count = _levels(rest, own)
-            kept, rest = kept + share * levels, rest - share * levels
-            leverage = leverage + share * (2.0 - share) / count
-        rest = rest / np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))
-        return cls(kept, rest - rest.mean(), unit)
+        spread = np.ones(len(x))
+        for _ in range(_REGRESSIONS):  # what is wide must not decide the regression of what is narrow
+            kept, rest = _parts(x, design, spread, own)
+            before, spread = spread, spread if own is None else _spreads(rest, own)
+            if np.array_equal(before, spread):
+                break
+        rest = rest / spread
+        return cls(kept, rest - rest.mean(), spread, unit)
 
     @property
     def determined(self) -> bool:
         """Whether the other features determine the feature, so that its copies are the feature itself."""
-        return bool(np.std(self.rest) <= _DETERMINED * np.std(self.kept + self.rest))
+        return bool(
+            np.std(self.spread * self.rest) <= _DETERMINED * np.std(self.kept + self.spread * self.rest)
+        )
 
     def draw(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """Copies, (size, N)."""
         permuted = rng.permuted(np.broadcast_to(self.rest, (size, len(self.rest))), axis=1)
-        return (self.kept + permuted)[:, self.unit]
+        return (self.kept + self.spread * permuted)[:, self.unit]
+
+
+def _parts(
+    x: np.ndarray, design: np.ndarray, spread: np.ndarray, task: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What least squares, with rests of this spread, and levels of tasks say of x (U,); and the rest, unshrunk."""
+    left, sizes, _ = np.linalg.svd(design / spread[:, None], full_matrices=False)
+    basis = left[:, sizes > sizes[0] * 1e-10]
+    kept = spread * (basis @ (basis.T @ (x / spread)))
+    rest = x - kept
+    leverage = np.einsum("nk,nk->n", basis, basis)
+    if task is not None:
+        levels, share, count = _levels(rest, task)
+        kept, rest = kept + share * levels, rest - share * levels
+        leverage = leverage + share * (2.0 - share) / count
+    return kept, rest / np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))
 
 
 def _units(X: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,3 +129,21 @@ def _levels(rest: np.ndarray, task: np.ndarray) -> tuple[np.ndarray, float, np.n
     within = np.sum((rest - means[task]) ** 2) / (N - K)
     share = max(0.0, 1.0 - within / between) if between > 0.0 else 0.0
     return means[task], float(share), count[task]
+
+
+def _spreads(rest: np.ndarray, task: np.ndarray) -> np.ndarray:
+    """The spread of each row's task (N,), as a multiple of that of all rows; ones where tasks differ by chance."""
+    _, task, count = np.unique(task, return_inverse=True, return_counts=True)
+    pooled = float(np.mean(rest**2))
+    if len(count) < 2 or not pooled > 0.0:
+        return np.ones(len(rest))
+    squares = np.bincount(task, rest**2) / count
+    chance = 2.0 / count
+    # The logarithm of a mean of k squares is 1 / k too small in the mean.
+    logs = np.log(np.maximum(squares / pooled, _NARROWEST)) + 1.0 / count
+    centre = np.average(logs, weights=count)
+    between = max(0.0, float(np.average((logs - centre) ** 2 - chance, weights=count)))
+    if between == 0.0:
+        return np.ones(len(rest))
+    logs = centre + (logs - centre) * between / (between + chance)
+    return np.asarray(np.exp(0.5 * logs))[task]

@@ -231,12 +231,10 @@ def test_save_leaves_nothing_half_written(fit, tmp_path, monkeypatch):
 
 
 def test_unwritable_folder(fit, tmp_path, monkeypatch):
-    import tempfile
-
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr("pathlib.Path.open", refuse)
     with pytest.raises(PermissionError, match="cannot be written to"):
         fit.save(tmp_path / "fit.nc")
 

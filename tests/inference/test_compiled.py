@@ -117,3 +117,21 @@ class TestPyTensor:
         (read_only / "temporary").touch()
         with pytest.raises(OSError, match="PYTENSOR_FLAGS=base_compiledir"):
             compiled.ensure_compile_folder()
+
+
+def test_what_is_compiled_anew_is_said_before_and_once():
+    from zoo.inference.compiled import before_compiling, njit
+
+    @njit(cache=False)
+    def double(x):
+        return 2 * x
+
+    said = []
+    with before_compiling(lambda: said.append("compiling")):
+        assert not said
+        double(1)
+        double(1.0)
+        assert said == ["compiling"]
+    with before_compiling(lambda: said.append("again")):
+        double(1)
+    assert said == ["compiling"]

@@ -13,6 +13,7 @@ mpl.use("Agg")
 
 import zoo
 from zoo.cli import main
+from zoo.report import write_csv
 
 _HOSTILE = ["<script>alert(1)</script>", 'a" onload="x', "$\\frac$", "A & B", "<img src=http://a.b/c>"]
 
@@ -252,3 +253,14 @@ def test_an_estimate_without_an_objective_has_no_picture_of_it(simulated, tmp_pa
     assert fit.is_point
     names = fit.report(tmp_path / "out")
     assert "report.html" in names and "objective_trace.png" not in names and "trace_rank.png" not in names
+
+
+def test_no_cell_of_a_table_is_a_formula(tmp_path):
+    frame = pd.DataFrame(
+        {"=a": [1.0, -2.0], "task": ["=1+1", "b"], "kind": pd.Categorical(["@x", "-1"]), "gap": [None, "+3"]},
+        index=["=r", "q"],
+    )
+    write_csv(frame, tmp_path / "table.csv")
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert lines == [",'=a,task,kind,gap", "'=r,1,'=1+1,'@x,", "q,-2,b,-1,'+3"]
+    assert frame.columns[0] == "=a"  # the table itself stays as it is

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from zoo.core.protocols import Model
 from zoo.core.storage import to_datatree
 from zoo.core.verdict import judge
 from zoo.data.multitask import MultiTaskData
+from zoo.inference.compiled import before_compiling
 from zoo.inference.run.chains import seed_sequence
 from zoo.inference.run.checkpoint import open_checkpoint
 from zoo.likelihoods.coding import label_values
@@ -101,6 +103,7 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
     with (
         _checkpointed(model, asked.checkpoint, data, method, run, options) as run,
         breakdown_explained(f"method {name!r}", prepared),
+        before_compiling(_say_compiling) if asked.progress else nullcontext(),
     ):
         result = method.engine(prepared, y, run, **options)
         if not isinstance(result, Result):
@@ -142,6 +145,11 @@ def _kept(fit: Fit) -> Iterator[None]:
         error.fit = fit  # type: ignore[attr-defined]
         error.add_note("No draw is lost: the fit is the attribute `fit` of this error, sys.last_value.fit.")
         raise
+
+
+def _say_compiling() -> None:
+    said = "compiling, once on this machine: the first fit of a kind takes up to two minutes longer"
+    print(said, file=sys.stderr)
 
 
 def _rounds(model: Model, name: str, asked: Asked, options: dict[str, Any]) -> AutoDraws | None:

@@ -6,14 +6,15 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
+from numba.core import config, event
 
-__all__ = ["ensure_compile_folder", "njit"]
+__all__ = ["before_compiling", "ensure_compile_folder", "njit"]
 
 _log = logging.getLogger("zoo")
 _said: list[str] = []
@@ -51,6 +52,27 @@ def njit(*, cache: bool = True, **options: Any) -> Callable[[Callable[..., Any]]
         return compiled
 
     return decorate
+
+
+class _First(event.Listener):
+    """Calls a function at the first of some events."""
+
+    def __init__(self, say: Callable[[], None]):
+        self._say: list[Callable[[], None]] = [say]
+
+    def on_start(self, event: Any) -> None:
+        if self._say:
+            self._say.pop()()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@contextmanager
+def before_compiling(say: Callable[[], None]) -> Iterator[None]:
+    """Call ``say`` before the first function is compiled that no cache on disk has, in any thread."""
+    with event.install_listener("numba:compile", _First(say)):
+        yield
 
 
 def ensure_compile_folder() -> None:

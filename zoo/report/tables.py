@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,24 @@ __all__ = ["complete", "summary_table", "units_table", "with_scale", "write_csv"
 
 # A larger variable (the task covariance of School has 19,321 entries) stands in the table by its scalars alone.
 _LARGEST_VARIABLE = 5_000
+# A cell of a table that begins with one of these runs as a formula in a spreadsheet.
+_FORMULA_SIGNS = ("=", "+", "@", "\t", "\r")
 
 
 def write_csv(frame: pd.DataFrame, path: Path, index: bool = True) -> None:
-    """Write a table; eight significant digits, so that the file does not hang on the last bit."""
+    """Write a table; eight significant digits, so that the file does not hang on the last bit.
+
+    Text that a spreadsheet would take for a formula, as a name of a task that begins with "=", gets an apostrophe.
+    """
+    frame = frame.rename(columns=_harmless, index=_harmless)
+    texts = [i for i, kind in enumerate(frame.dtypes) if not pd.api.types.is_numeric_dtype(kind)]
+    for i in texts:
+        frame.isetitem(i, [_harmless(cell) for cell in frame.iloc[:, i]])
     frame.to_csv(path, index=index, float_format="%.8g", lineterminator="\n")
+
+
+def _harmless(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in _FORMULA_SIGNS else cell
 
 
 def complete(fit: Fit) -> None:

@@ -17,6 +17,8 @@ __all__ = ["read_text_table", "text_table_in_chunks"]
 
 # How columns that have no name in the file begin here.
 _UNNAMED = "\0unnamed"
+# How pandas begins what it says of a line.
+_OF_PANDAS = "Error tokenizing data. C error: "
 
 
 def read_text_table(path: Path, separator: str = ",", **options: Any) -> pd.DataFrame:
@@ -85,7 +87,7 @@ def _strictly(path: Path) -> Iterator[None]:
             raise ValueError(f"{str(path)!r} is empty. Give a table with a header.") from None
         except pd.errors.ParserError as error:
             raise ValueError(
-                f"{str(path)!r} cannot be read: {str(error).strip()}. Fields that hold commas stand in quotes."
+                f"{str(path)!r} cannot be read: {str(error).strip().removeprefix(_OF_PANDAS)}."
             ) from None
 
 

@@ -48,8 +48,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "copies_alone",
         "copies of a feature are drawn without regard to the other features",
         "zoo/inference/ard/copies.py",
-        "return (self.kept + permuted)[:, self.unit]",
-        "return rng.permuted(np.broadcast_to(self.kept + self.rest, (size, len(self.rest))), axis=1)[:, self.unit]",
+        "return (self.kept + self.spread * permuted)[:, self.unit]",
+        "return rng.permuted(np.broadcast_to(self.kept + self.spread * self.rest, permuted.shape), axis=1)"
+        "[:, self.unit]",
         (
             f"{_SELECTION}::test_copies_go_with_other_features_and_tasks_as_the_feature_does",
             f"{_SELECTION}::test_p_values_are_uniform_under_the_hypothesis[linear]",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from zoo.inference.compiled import before_compiling
 from zoo.inference.run.mixing import mixing
 
 __all__ = ["ChainProgress", "ClimbProgress"]
@@ -60,9 +61,12 @@ class ChainProgress:
 
     def __enter__(self) -> ChainProgress:
         self._bar.start()
+        self._compiling = before_compiling(lambda: self._bar.update(self._task, description="compiling"))
+        self._compiling.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._compiling.__exit__(None, None, None)
         self._refresh(health=self._health())
         self._bar.stop()
 

@@ -18,7 +18,7 @@ from zoo.core.data_use import require_data_used, warn_of_steady_slopes, warn_of_
 from zoo.core.fit import Fit
 from zoo.core.keep import choose_keep, keep_with_workers
 from zoo.core.manifest import describe_run
-from zoo.core.methods import Method, Result, Run, UnsupportedMethodError
+from zoo.core.methods import Method, Result, Run, UnsupportedMethodError, overridden_hooks
 from zoo.core.protocols import Model
 from zoo.core.storage import to_datatree
 from zoo.core.verdict import judge
@@ -97,6 +97,8 @@ def run_fit(model: Model, data: MultiTaskData, asked: Asked, options: dict[str, 
         run = run._replace(until=auto.begin(model.variable_dims(prepared, y), more))
     _warn_of_a_missing_constant(model, data, prepared, y)
     warn_of_steady_slopes(model, data, prepared, y)
+    if asked.progress and asked.method is None:
+        _say_what_was_overridden(model, name)
     look = data_look(model, prepared, y) if method.has_chains else ""
     if asked.progress and look:
         print(look)
@@ -172,6 +174,17 @@ def _say_what_data_are(model: Model, data: MultiTaskData, progress: bool) -> Non
         negative, positive = label_values(data.y)
         if negative == 0.0:
             print(f"labels {negative:g}/{positive:g} read as -1/+1")
+
+
+def _say_what_was_overridden(model: Model, name: str) -> None:
+    """Print why a subclass is fitted by another method than the class that it is made of."""
+    best = model.method_table()[0]
+    hooks = overridden_hooks(model, best.engine)
+    if hooks and best.name != name:
+        print(
+            f"{type(model).__name__} is fitted by {name!r}: it overrides {', '.join(hooks)}, and {best.name!r} is "
+            "derived for the model as it was"
+        )
 
 
 def _warn_of_a_missing_constant(

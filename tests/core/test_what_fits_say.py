@@ -1,4 +1,4 @@
-"""From the first kept draw on a fit comes back, whatever happens while its draws are looked at."""
+"""A fit comes back from its first kept draw on, whatever happens later, and says which method it took."""
 
 from __future__ import annotations
 
@@ -66,3 +66,24 @@ def test_a_warning_that_is_an_error_brings_the_fit_along():
             fit(draws=10)
     assert raised.value.fit.posterior.sizes["draw"] == 10
     assert "No draw is lost" in raised.value.__notes__[0]
+
+
+def test_a_subclass_hears_why_it_has_another_method(monkeypatch, capsys):
+    class SamePriors(zoo.NIWLinear):
+        def priors(self, data):
+            return super().priors(data)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(*_):
+        raise Stopped
+
+    monkeypatch.setattr("zoo.core.fitting.data_look", stop)
+    for model, said in (
+        (SamePriors(), "SamePriors is fitted by 'nuts': it overrides priors, and 'gibbs' is derived for"),
+        (zoo.NIWLinear(), ""),
+    ):
+        with pytest.raises(Stopped):
+            model.fit(DATA)
+        assert said in capsys.readouterr().out if said else capsys.readouterr().out == ""

@@ -1,7 +1,7 @@
 """False discoveries of ``select_features(fdr=0.1)`` where data are not as its copies of features would like them.
 
     python benchmarks/false_discoveries.py --sets 60
-    python benchmarks/false_discoveries.py --design "spread of a feature differs"
+    python benchmarks/false_discoveries.py --design "unbalanced tasks"
 
 Each design draws eight tasks of twelve rows and eight correlated features, of which the first two count. Printed are,
 for each design, the mean share of false features among those selected, its standard error, and the share of the two

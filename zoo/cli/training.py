@@ -73,7 +73,9 @@ def training_data(
 def _by_formula(
     path: Path, formula: str, others: dict[str, Any], t: Sequence[str], weight: str | None, missing: str
 ) -> tuple[MultiTaskData, dict[str, Any]]:
-    from zoo.data.formula import groups_of
+    import pandas as pd
+
+    from zoo.data.formula import FormulaDesign
     from zoo.data.multitask import MultiTaskData
 
     for option, value in others.items():
@@ -81,7 +83,7 @@ def _by_formula(
             raise ValueError(
                 f"{option} and --formula are given, and the formula says it all. Leave {option} out."
             )
-    groups = groups_of(formula)
+    groups = FormulaDesign(formula, pd.DataFrame(), "").groups
     table = read_csv(path, groups, list(t))
     require_columns(
         table, path, {"--formula": groups, "--t": list(t), "--weight": [weight] if weight else None}

@@ -25,6 +25,7 @@ from zoo.data.formula_checks import (
     refuse_bars,
     refuse_no_columns,
     refuse_numbers_as_terms,
+    terms_of,
     unknown_response,
 )
 from zoo.data.formula_table import (
@@ -38,7 +39,7 @@ from zoo.data.formula_table import (
 from zoo.data.further_groups import MOST_DENSE, level_columns
 from zoo.support.memory import require_memory
 
-__all__ = ["FormulaDesign", "groups_of"]
+__all__ = ["FormulaDesign"]
 
 # What a formula may call beside the transformations of formulae: so a file can be read without running anything else.
 _ELEMENTWISE = (
@@ -73,14 +74,6 @@ def _formulae() -> Any:
             "MultiTaskData.from_frame."
         ) from error
     return formulae
-
-
-def groups_of(formula: str) -> list[str]:
-    """The columns behind the bars of a formula, in its order; raises where what is behind a bar is no column."""
-    terms = FormulaDesign(formula, pd.DataFrame(), "").described.group_terms
-    groups = list(dict.fromkeys(term.factor.name for term in terms))
-    refuse_no_columns(groups)
-    return groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +114,13 @@ class FormulaDesign:
         refuse_numbers_as_terms(self.formula, found)
         return found
 
+    @cached_property
+    def groups(self) -> list[str]:
+        """The columns behind the bars, in the order of the formula; raises where what is there is no column."""
+        groups = list(dict.fromkeys(term.factor.name for term in self.described.group_terms))
+        refuse_no_columns(groups)
+        return groups
+
     @property
     def varying_terms(self) -> list[str]:
         """Names of the terms before the bar of the task."""
@@ -153,7 +153,7 @@ class FormulaDesign:
     @property
     def variables(self) -> list[str]:
         """Columns that its features use."""
-        terms = [*self.described.common_terms, *(term.expr for term in self.described.group_terms)]
+        terms = terms_of(self.described)
         crossed = {group for group, _ in self.crossed_terms}
         return sorted({name for term in terms for name in term.var_names} - {""} | crossed)
 

@@ -18,7 +18,7 @@ _INDICATORS = ("B", "binary")
 
 
 class _Indicator:
-    """1 where a column has the value ``success``, by default the first of its levels in the table of the data."""
+    """Codes a column as 1 where it equals ``success``, by default its first level in the data, and as 0 elsewhere."""
 
     def __init__(self, name: str) -> None:
         self.name = name

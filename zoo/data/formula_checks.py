@@ -23,6 +23,7 @@ __all__ = [
     "refuse_own_scale",
     "refuse_response_beside",
     "refuse_single_levels",
+    "terms_of",
     "unknown_response",
     "warn_of_crossed",
     "warn_of_means",
@@ -34,6 +35,11 @@ _OF_ITS_ROWS = re.compile(r"\b(scale|center|standardize|bs|cr|cc|tp|poly)\s*\(")
 
 INTERCEPT = "Intercept"
 """What the library formulae calls the constant."""
+
+
+def terms_of(described: Any) -> list[Any]:
+    """The terms outside the bars of a parsed formula, and those inside."""
+    return [*described.common_terms, *(term.expr for term in described.group_terms)]
 
 
 def refuse_bars(formula: str) -> None:
@@ -67,7 +73,7 @@ def refuse_no_columns(groups: list[str]) -> None:
 
 
 def refuse_numbers_as_levels(design: Any) -> None:
-    """Raise where a column of numbers that are written as text would become a category."""
+    """Raise if a column holds numbers that are written as text, as it would become a category."""
     terms = [*design.described.common_terms, *(term.expr for term in design.described.group_terms)]
     names = {
         part.name for term in terms for part in getattr(term, "components", ()) if not hasattr(part, "call")
@@ -79,7 +85,7 @@ def refuse_numbers_as_levels(design: Any) -> None:
 
 
 def refuse_response_beside(design: Any, weight: str | None, t: Any) -> None:
-    """Raise where a column of the response is a predictor, a group, a weight or t as well."""
+    """Raise if a column of the response is also a predictor, a group, the weight or t."""
     # Of counts p(k, n) the trials n may say something; k may not.
     own = design.response_columns
     trials = re.fullmatch(r"\s*(?:p|prop|proportion)\s*\(.*,\s*`?(\w+)`?\s*\)\s*", design.response_name)
@@ -97,7 +103,7 @@ def refuse_response_beside(design: Any, weight: str | None, t: Any) -> None:
 
 def refuse_numbers_as_terms(formula: str, described: Any) -> None:
     """Raise where a number stands among the terms of a formula, as in ``2*x``."""
-    terms = [*described.common_terms, *(term.expr for term in described.group_terms)]
+    terms = terms_of(described)
     number = next((name for term in terms for name in term.var_names if not isinstance(name, str)), None)
     if number is not None:
         raise ValueError(
@@ -108,8 +114,7 @@ def refuse_numbers_as_terms(formula: str, described: Any) -> None:
 
 def refuse_offsets(design: Any) -> None:
     """Raise where a term has the coefficient 1, which nothing here would hold it at."""
-    terms = [*design.described.common_terms, *(term.expr for term in design.described.group_terms)]
-    for term in terms:
+    for term in terms_of(design.described):
         if "offset(" in term.name:
             raise ValueError(
                 f"formula {design.formula!r} holds {term.name}, a term with the coefficient 1, which models here have "
@@ -152,8 +157,7 @@ def warn_of_means(design: Any) -> None:
 
 def refuse_single_levels(design: Any) -> None:
     """Raise where a category, or a further group, has one level in the rows: its column would be the constant."""
-    used = {name for term in design.described.common_terms for name in term.var_names}
-    used |= {name for term in design.described.group_terms for name in term.expr.var_names}
+    used = {name for term in terms_of(design.described) for name in term.var_names}
     used |= {group for group, _ in design.crossed_terms}
     for name in sorted(used - {""}):
         column = design.table[name]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.data.columns import require_one_column, task_column
-from zoo.data.formula import FormulaDesign, groups_of
+from zoo.data.formula import FormulaDesign
 from zoo.data.formula_checks import (
     refuse_numbers_as_levels,
     refuse_offsets,
@@ -31,13 +31,12 @@ __all__ = ["data_from_formula", "data_of_design", "require_same_design"]
 
 def _grouping(design: FormulaDesign) -> str:
     """The column behind the first bar; raises where what is behind a bar is no column."""
-    groups = groups_of(design.formula)
-    if not groups:
+    if not design.groups:
         raise ValueError(
             f"formula {design.formula!r} has no group. Say what differs between which tasks, for instance "
             "'(1 + time | patient)'."
         )
-    return groups[0]
+    return design.groups[0]
 
 
 def data_from_formula(
